@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel around the module: its log, its caches, its CPUs.
+
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+
+use anyhow::{Context, Result};
+
+/// Reads the kernel log's lines that come after its creation.
+pub struct Log(std::fs::File);
+
+impl Log {
+    /// Starts at the end of the log.
+    pub fn follow() -> Result<Log> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/kmsg")
+            .context("opening /dev/kmsg")?;
+        // SAFETY: no memory is passed.
+        unsafe { libc::lseek(std::os::fd::AsRawFd::as_raw_fd(&file), 0, libc::SEEK_END) };
+        Ok(Log(file))
+    }
+
+    /// What was logged since the last call, a line each.
+    pub fn lines(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut record = [0_u8; 8192];
+        while let Ok(len) = self.0.read(&mut record) {
+            let text = String::from_utf8_lossy(&record[..len]).into_owned();
+            if let Some((_, message)) = text.split_once(';') {
+                lines.push(message.lines().next().unwrap_or("").to_string());
+            }
+        }
+        lines
+    }
+
+    /// Fails unless one of the new lines contains `text`.
+    pub fn expect(&mut self, text: &str) -> Result<()> {
+        let lines = self.lines();
+        anyhow::ensure!(
+            lines.iter().any(|line| line.contains(text)),
+            "the kernel log\n  expected: a line with {text:?}\n  came:     {lines:?}"
+        );
+        Ok(())
+    }
+}
+
+/// Writes dirty pages back and drops page cache, dentries and inodes.
+pub fn drop_caches() -> Result<()> {
+    nix::unistd::sync();
+    fs::write("/proc/sys/vm/drop_caches", "3").context("dropping caches")
+}
+
+/// The number of CPUs that are online.
+pub fn cpus_online() -> Result<usize> {
+    let text = fs::read_to_string("/proc/cpuinfo").context("reading /proc/cpuinfo")?;
+    Ok(text
+        .lines()
+        .filter(|line| line.starts_with("processor"))
+        .count())
+}
+
+/// Takes a CPU off or brings it back.
+pub fn cpu_online(cpu: usize, online: bool) -> Result<()> {
+    let file = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+    fs::write(&file, if online { "1" } else { "0" })
+        .with_context(|| format!("writing {file}; does the guest have two CPUs?"))
+}
+
+/// Makes sure that ext4 can be mounted.
+pub fn load_ext4() -> Result<()> {
+    crate::run::run("modprobe", &["ext4"]).map(drop)
+}

@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: GPL-2.0
+// vm: --mem 2G --cpus 2
+
+//! What is written is what is read: every algorithm, every kind of page, every shape of I/O.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use anyhow::{ensure, Context, Result};
+use nix::errno::Errno;
+use nix::sys::uio::{preadv, pwritev};
+use rzram_guest::blk;
+use rzram_guest::buf::Mapping;
+use rzram_guest::disk::Disk;
+use rzram_guest::module::{with_disk, with_module};
+use rzram_guest::pattern::{self, every_kind, Kind, WORD_PATTERNS};
+use rzram_guest::target::target;
+use rzram_guest::{same, MIB, PAGE};
+
+const P: u64 = PAGE as u64;
+
+#[test]
+fn every_algorithm_returns_every_kind_of_page() -> Result<()> {
+    with_module("", || {
+        let disk = Disk::new(0);
+        let kinds = every_kind();
+        let mut data = Mapping::new(kinds.len() * PAGE)?;
+        let mut back = Mapping::new(kinds.len() * PAGE)?;
+        for algorithm in target().algorithms {
+            disk.set_up(algorithm, "8M")?;
+            let file = disk.direct()?;
+            // Twice, so that each kind also replaces another one.
+            for round in 0..2 {
+                for (n, page) in data.chunks_mut(PAGE).enumerate() {
+                    pattern::fill(kinds[(n + 40 * round) % kinds.len()], n as u64, page);
+                }
+                blk::write(&file, &data, 0)?;
+                back.fill(0xee);
+                blk::read(&file, &mut back, 0)?;
+                for (n, (data, back)) in data.chunks(PAGE).zip(back.chunks(PAGE)).enumerate() {
+                    let kind = kinds[(n + 40 * round) % kinds.len()];
+                    blk::equal(
+                        &format!("{algorithm}, round {round}, a page of {kind:?}"),
+                        data,
+                        back,
+                    )?;
+                }
+                let mm = disk.mm()?;
+                same(
+                    format!("{algorithm}: orig_data_size"),
+                    kinds.len() as u64 * P,
+                    mm.orig,
+                )?;
+                ensure!(
+                    mm.compr < mm.orig,
+                    "{algorithm}: nothing was compressed: {mm:?}"
+                );
+            }
+            drop(file);
+            disk.reset()?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn compression_is_about_as_good_as_the_algorithm_is() -> Result<()> {
+    with_module("", || {
+        let disk = Disk::new(0);
+        let mut data = Mapping::new(256 * PAGE)?;
+        for (n, page) in data.chunks_mut(PAGE).enumerate() {
+            pattern::fill(Kind::Text, n as u64, page);
+        }
+        for algorithm in target().algorithms {
+            disk.set_up(algorithm, "8M")?;
+            blk::write(&disk.direct()?, &data, 0)?;
+            let mm = disk.mm()?;
+            let percent = mm.compr * 100 / mm.orig;
+            ensure!(
+                (10..70).contains(&percent),
+                "{algorithm}: text shrinks to {percent} %: {mm:?}"
+            );
+            ensure!(mm.used < mm.orig && mm.huge == 0, "{algorithm}: {mm:?}");
+            disk.reset()?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn same_filled_pages_of_any_64_bit_word_are_counted_and_come_back() -> Result<()> {
+    with_disk("8M", |disk| {
+        let file = disk.direct()?;
+        let count = WORD_PATTERNS.len() as u64;
+        let mut page = Mapping::new(PAGE)?;
+        for (block, word) in (0..).zip(WORD_PATTERNS) {
+            pattern::fill(Kind::Word(word), 0, &mut page);
+            blk::write(&file, &page, block * P)?;
+            same(
+                format!("same_pages after {word:#018x}"),
+                block + 1,
+                disk.mm()?.same,
+            )?;
+        }
+        let mut expected = vec![0; PAGE];
+        for (block, word) in (0..).zip(WORD_PATTERNS) {
+            blk::read(&file, &mut page, block * P)?;
+            pattern::fill(Kind::Word(word), 0, &mut expected);
+            blk::equal(&format!("a page of {word:#018x}"), &expected, &page)?;
+        }
+        let mm = disk.mm()?;
+        same("orig_data_size", count * P, mm.orig)?;
+        same("huge_pages", 0, mm.huge)?;
+        ensure!(
+            mm.compr <= count * 64,
+            "same-filled pages take next to no memory: {mm:?}"
+        );
+        // One word that differs makes it an ordinary page, wherever it is.
+        for (block, at) in (0..).zip([0, 8, 2040, 4080, 4088, 4095]) {
+            pattern::fill(Kind::Word(0x0123_4567_89ab_cdef), 0, &mut page);
+            page[at] ^= 1;
+            blk::write(&file, &page, block * P)?;
+            same(
+                format!("same_pages, byte {at} differs"),
+                count - block - 1,
+                disk.mm()?.same,
+            )?;
+            expected.copy_from_slice(&page);
+            blk::read(&file, &mut page, block * P)?;
+            blk::equal(
+                &format!("a page of which byte {at} differs"),
+                &expected,
+                &page,
+            )?;
+        }
+        blk::discard(&file, 0, 8 * MIB)?;
+        drop(file);
+        disk.wait_empty()
+    })
+}
+
+#[test]
+fn incompressible_pages_are_counted_and_come_back() -> Result<()> {
+    with_disk("8M", |disk| {
+        let file = disk.direct()?;
+        let (mut data, mut back) = (Mapping::new(64 * PAGE)?, Mapping::new(64 * PAGE)?);
+        pattern::fill(Kind::Random, 3, &mut data);
+        blk::write(&file, &data, 0)?;
+        blk::read(&file, &mut back, 0)?;
+        blk::equal("incompressible pages", &data, &back)?;
+        let mm = disk.mm()?;
+        same("orig and compr", (64 * P, 64 * P), (mm.orig, mm.compr))?;
+        same(
+            "huge_pages and huge_pages_since",
+            (64, 64),
+            (mm.huge, mm.huge_since),
+        )?;
+        // Overwritten by something that compresses, one is not huge any more; it has been, though.
+        pattern::fill(Kind::Text, 3, &mut data[..PAGE]);
+        blk::write(&file, &data[..PAGE], 0)?;
+        let mm = disk.mm()?;
+        same(
+            "after one was overwritten",
+            (63, 64),
+            (mm.huge, mm.huge_since),
+        )?;
+        blk::write(&file, &data[PAGE..2 * PAGE], P)?;
+        same(
+            "after one was written again",
+            (63, 65),
+            (disk.mm()?.huge, disk.mm()?.huge_since),
+        )?;
+        blk::discard(&file, 0, 64 * P)?;
+        same(
+            "after a discard",
+            (0, 65),
+            (disk.mm()?.huge, disk.mm()?.huge_since),
+        )?;
+        disk.wait_empty()
+    })
+}
+
+#[test]
+fn rewrites_of_other_sizes_replace_what_was_there() -> Result<()> {
+    with_disk("8M", |disk| {
+        let file = disk.direct()?;
+        let (mut page, mut back) = (Mapping::new(PAGE)?, Mapping::new(PAGE)?);
+        let kinds = every_kind();
+        let mut rng = pattern::Rng::new(5, 0);
+        for round in 0..600 {
+            let block = round % 4;
+            let kind = kinds[rng.below(kinds.len() as u64) as usize];
+            pattern::fill(kind, round, &mut page);
+            blk::write(&file, &page, block * P)?;
+            blk::read(&file, &mut back, block * P)?;
+            blk::equal(&format!("rewrite {round}, now {kind:?}"), &page, &back)?;
+            let mm = disk.mm()?;
+            ensure!(
+                mm.orig <= 4 * P && mm.compr <= 4 * P,
+                "old objects are not freed: {mm:?}"
+            );
+        }
+        blk::discard(&file, 0, 4 * P)?;
+        disk.wait_empty()
+    })
+}
+
+#[test]
+fn sectors_never_written_or_discarded_or_of_an_earlier_disk_read_as_zeros() -> Result<()> {
+    with_module("", || {
+        let disk = Disk::new(0);
+        let (mut data, mut back) = (Mapping::new(MIB as usize)?, Mapping::new(MIB as usize)?);
+        let zeros = vec![0; MIB as usize];
+        pattern::fill_all(1, 0, &mut data);
+        disk.set("disksize", "64M")?;
+        let file = disk.direct()?;
+        for at in [0, 31 * MIB, 63 * MIB] {
+            back.fill(0xee);
+            blk::read(&file, &mut back, at)?;
+            blk::equal("a new disk", &zeros, &back)?;
+        }
+        same("reading stores nothing", 0, disk.mm()?.orig)?;
+        blk::write(&file, &data, 31 * MIB)?;
+        for at in [30 * MIB, 32 * MIB] {
+            blk::read(&file, &mut back, at)?;
+            blk::equal("beside what was written", &zeros, &back)?;
+        }
+        blk::discard(&file, 31 * MIB, MIB)?;
+        back.fill(0xee);
+        blk::read(&file, &mut back, 31 * MIB)?;
+        blk::equal("after a discard", &zeros, &back)?;
+        blk::write(&file, &data, 31 * MIB)?;
+        drop(file);
+        disk.reset()?;
+        disk.set("disksize", "64M")?;
+        blk::read(&disk.direct()?, &mut back, 31 * MIB)?;
+        blk::equal("after a reset", &zeros, &back)?;
+        blk::write(&disk.direct()?, &data, 31 * MIB)?;
+        disk.hot_remove().context("hot_remove")?;
+        let disk = Disk::hot_add()?;
+        disk.set("disksize", "64M")?;
+        blk::read(&disk.direct()?, &mut back, 31 * MIB)?;
+        blk::equal("a disk of the same number, made anew", &zeros, &back)?;
+        disk.reset()
+    })
+}
+
+#[test]
+fn large_direct_io_is_right_in_small_and_in_huge_pages() -> Result<()> {
+    with_disk("64M", |disk| {
+        let file = disk.direct()?;
+        for (what, huge) in [("small pages", false), ("huge pages", true)] {
+            let len = 5 * MIB as usize;
+            let map = |len| {
+                if huge {
+                    Mapping::huge(len)
+                } else {
+                    Mapping::new(len)
+                }
+            };
+            let (mut data, mut back) = (map(len)?, map(len)?);
+            pattern::fill_all(u64::from(huge), 0, &mut data);
+            for (at, len) in [
+                (0, len),
+                (7 * P, 3 * MIB as usize + PAGE),
+                (40 * MIB, MIB as usize),
+            ] {
+                blk::write(&file, &data[..len], at)?;
+                back[..len].fill(0xee);
+                blk::read(&file, &mut back[..len], at)?;
+                blk::equal(
+                    &format!("{len} bytes at {at} from {what}"),
+                    &data[..len],
+                    &back[..len],
+                )?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Lengths of segments: each a multiple of 512, blocks split in every way, whole and joined pages.
+const SEGMENTS: [&[usize]; 7] = [
+    &[512, 3584, 4096],
+    &[3584, 512, 512, 3584],
+    &[512, 512, 512, 512, 512, 512, 512, 512],
+    &[1536, 8192, 2560],
+    &[4096, 512, 7680, 4096, 3584, 512],
+    &[2048, 4096, 4096, 4096, 2048],
+    &[512, 65536, 3584, 1024, 131072, 3072],
+];
+
+#[test]
+fn vectors_of_odd_segments_are_gathered_and_scattered() -> Result<()> {
+    with_disk("64M", |disk| {
+        let file = disk.direct()?;
+        for (case, lengths) in SEGMENTS.iter().enumerate() {
+            let total: usize = lengths.iter().sum();
+            let mut expected = Mapping::new(total)?;
+            pattern::fill_all(case as u64, 0, &mut expected);
+            // The segments lie apart from one another, at various offsets inside their pages.
+            let mut source = Mapping::new(lengths.len() * (1 << 18))?;
+            let mut ranges = Vec::new();
+            let mut done = 0;
+            for (n, len) in lengths.iter().enumerate() {
+                let start = n * (1 << 18) + 512 * ((n * 3 + case) % 8);
+                source[start..start + len].copy_from_slice(&expected[done..done + len]);
+                ranges.push(start..start + len);
+                done += len;
+            }
+            let slices: Vec<_> = ranges
+                .iter()
+                .map(|r| IoSlice::new(&source[r.clone()]))
+                .collect();
+            same(
+                format!("pwritev of {lengths:?}"),
+                Ok(total),
+                pwritev(&file, &slices, 8 * P as i64),
+            )?;
+            let mut back = Mapping::new(total)?;
+            blk::read(&file, &mut back, 8 * P)?;
+            blk::equal(&format!("written as {lengths:?}"), &expected, &back)?;
+
+            source.fill(0xa5);
+            let mut rest: &mut [u8] = &mut source;
+            let (mut slices, mut at) = (Vec::new(), 0);
+            for range in &ranges {
+                let (_, tail) = rest.split_at_mut(range.start - at);
+                let (this, tail) = tail.split_at_mut(range.len());
+                slices.push(IoSliceMut::new(this));
+                rest = tail;
+                at = range.end;
+            }
+            same(
+                format!("preadv of {lengths:?}"),
+                Ok(total),
+                preadv(&file, &mut slices, 8 * P as i64),
+            )?;
+            let (mut done, mut at) = (0, 0);
+            for range in &ranges {
+                let what = format!("read as {lengths:?}, segment {range:?}");
+                blk::equal(
+                    &what,
+                    &expected[done..done + range.len()],
+                    &source[range.clone()],
+                )?;
+                let between = &source[at..range.start];
+                ensure!(
+                    between.iter().all(|b| *b == 0xa5),
+                    "{what}: memory before it changed"
+                );
+                done += range.len();
+                at = range.end;
+            }
+            ensure!(
+                source[at..].iter().all(|b| *b == 0xa5),
+                "{lengths:?}: memory behind changed"
+            );
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn buffered_io_of_odd_sizes_survives_dropping_the_cache() -> Result<()> {
+    with_disk("16M", |disk| {
+        let file = disk.buffered()?;
+        let mut model = vec![0; 4 * MIB as usize];
+        let mut rng = pattern::Rng::new(11, 0);
+        for round in 0..120 {
+            let at = rng.below(4 * MIB - 40_000) as usize;
+            let len = 1 + rng.below(40_000) as usize;
+            let kind = pattern::mixed(12, round);
+            pattern::fill(kind, round, &mut model[at..at + len]);
+            blk::write(&file, &model[at..at + len], at as u64)?;
+            if round % 20 == 0 {
+                file.sync_all().context("fsync")?;
+                blk::flush_buffers(&file)?;
+            }
+        }
+        file.sync_all().context("fsync")?;
+        file.sync_data().context("fdatasync")?;
+        blk::flush_buffers(&file)?;
+        let mut back = vec![0xee; model.len()];
+        blk::read(&file, &mut back, 0)?;
+        blk::equal("after 120 buffered writes", &model, &back)
+    })
+}
+
+#[test]
+fn what_a_disk_cannot_do_is_refused_with_the_right_error() -> Result<()> {
+    with_disk("16M", |disk| {
+        let (file, end) = (disk.direct()?, 16 * MIB);
+        let mut page = Mapping::new(2 * PAGE)?;
+        blk::fails_with(
+            "a 512-byte direct write",
+            Errno::EINVAL,
+            blk::try_write(&file, &page[..512], 0),
+        )?;
+        blk::fails_with(
+            "a 512-byte direct read",
+            Errno::EINVAL,
+            blk::try_read(&file, &mut page[..512], 0),
+        )?;
+        blk::fails_with(
+            "a direct write at 512",
+            Errno::EINVAL,
+            blk::try_write(&file, &page, 512),
+        )?;
+        blk::fails_with(
+            "a write at the end",
+            Errno::ENOSPC,
+            blk::try_write(&file, &page, end),
+        )?;
+        blk::fails_with(
+            "a write past the end",
+            Errno::ENOSPC,
+            blk::try_write(&file, &page, end + MIB),
+        )?;
+        same(
+            "a read at the end",
+            Ok(0),
+            blk::try_read(&file, &mut page, end),
+        )?;
+        same(
+            "a write across the end",
+            Ok(PAGE),
+            blk::try_write(&file, &page, end - P),
+        )?;
+        same(
+            "a read across the end",
+            Ok(PAGE),
+            blk::try_read(&file, &mut page, end - P),
+        )?;
+        file.sync_all().context("fsync")?;
+        blk::fails_with(
+            "BLKSECDISCARD",
+            Errno::EOPNOTSUPP,
+            blk::secure_discard(&file, 0, P),
+        )?;
+        let nowait = pwritev2(&file, &page[..PAGE], libc::RWF_NOWAIT);
+        blk::fails_with("a write with RWF_NOWAIT", Errno::EOPNOTSUPP, nowait)?;
+        same(
+            "a write with RWF_DSYNC",
+            Ok(PAGE),
+            pwritev2(&file, &page[..PAGE], libc::RWF_DSYNC),
+        )?;
+        same(
+            "failed reads and writes",
+            (0, 0),
+            (disk.io()?.failed_reads, disk.io()?.failed_writes),
+        )
+    })
+}
+
+fn pwritev2(file: &std::fs::File, data: &[u8], flags: i32) -> nix::Result<usize> {
+    let iov = libc::iovec {
+        iov_base: data.as_ptr() as *mut _,
+        iov_len: data.len(),
+    };
+    let fd = std::os::fd::AsRawFd::as_raw_fd(file);
+    // SAFETY: the vector describes `data`, which is only read.
+    let len = unsafe { libc::pwritev2(fd, &iov, 1, 0, flags) };
+    Errno::result(len).map(|len| len as usize)
+}
+
+#[test]
+fn a_disk_without_a_size_has_nothing_to_read_or_write() -> Result<()> {
+    with_module("", || {
+        let file = Disk::new(0).direct()?;
+        let mut page = Mapping::new(PAGE)?;
+        same("reading", Ok(0), blk::try_read(&file, &mut page, 0))?;
+        blk::fails_with("writing", Errno::ENOSPC, blk::try_write(&file, &page, 0))
+    })
+}
+
+#[test]
+fn the_block_layers_stat_counts_reads_and_writes() -> Result<()> {
+    with_disk("16M", |disk| {
+        let numbers = || -> Result<Vec<u64>> {
+            Ok(disk
+                .get("stat")?
+                .split_whitespace()
+                .map(str::parse)
+                .collect::<Result<_, _>>()?)
+        };
+        let file = disk.direct()?;
+        let mut data = Mapping::new(MIB as usize)?;
+        let before = numbers()?;
+        blk::write(&file, &data, 0)?;
+        blk::read(&file, &mut data, 0)?;
+        blk::read(&file, &mut data, 0)?;
+        let after = numbers()?;
+        same("sectors read", 2 * 2048, after[2] - before[2])?;
+        same("sectors written", 2048, after[6] - before[6])?;
+        ensure!(
+            after[0] > before[0] && after[4] > before[4],
+            "no reads or writes counted: {after:?}"
+        );
+        same("in flight at rest", 0, after[8])
+    })
+}
