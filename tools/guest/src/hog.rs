@@ -63,6 +63,17 @@ impl Hog {
         }
     }
 
+    /// Asks the kernel to write everything to swap now.
+    pub fn page_out(&self) -> Result<()> {
+        let (base, len) = self.map.raw();
+        // SAFETY: the range is the mapping's own, and its content stays the same.
+        let rc = unsafe { libc::madvise(base.cast(), len, libc::MADV_PAGEOUT) };
+        if rc != 0 {
+            bail!("MADV_PAGEOUT: {}", std::io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
     /// Compares every byte with what it should be, in the order of addresses.
     pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<()> {
         let mut expected = vec![0; PAGE];
