@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The first process of a test guest: mounts what a userland needs, runs one command, and tells the host how it ended.
+
+mod command;
+mod mounts;
+
+use anyhow::{Context, Result};
+use rzram_init::{end_mark, failure_line, start_mark, status_line, Boot, BOOT_FILE, PORT_CTL};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write,
+    thread::sleep,
+    time::Duration,
+};
+
+fn main() {
+    if std::process::id() != 1 {
+        eprintln!("rzram-init: this is the first process of a guest; see tools/vm");
+        std::process::exit(2);
+    }
+    match start() {
+        Ok((boot, control)) => run(&boot, control),
+        // Nobody to tell but the kernel log: the end of process 1 is a panic, which the host sees.
+        Err(error) => kernel_log(&format!("rzram-init: failed: {error:#}")),
+    }
+}
+
+fn start() -> Result<(Boot, File)> {
+    mounts::basic()?;
+    let boot = fs::read(BOOT_FILE).with_context(|| format!("cannot read {BOOT_FILE}"))?;
+    let boot = serde_json::from_slice(&boot).context("the boot file is damaged")?;
+    fs::remove_file(BOOT_FILE)?;
+    Ok((boot, port(PORT_CTL)?))
+}
+
+fn run(boot: &Boot, mut control: File) -> ! {
+    let result = mounts::more(boot.share).and_then(|()| {
+        settings();
+        kernel_log(&start_mark(&boot.nonce));
+        command::run(boot)
+    });
+    kernel_log(&end_mark(&boot.nonce));
+    let line = match result {
+        Ok(code) => status_line(&boot.nonce, code),
+        Err(error) => failure_line(&boot.nonce, &format!("{error:#}")),
+    };
+    // A host that cannot be told has gone away, and the guest with it.
+    let _ = control.write_all(line.as_bytes());
+    loop {
+        sleep(Duration::from_secs(1)); // the host ends the guest
+    }
+}
+
+/// Opens a virtio port; the kernel makes the device nodes by itself, though not at once.
+fn port(number: u32) -> Result<File> {
+    let path = format!("/dev/vport0p{number}");
+    let mut tries = 0;
+    loop {
+        match OpenOptions::new().read(true).write(true).open(&path) {
+            Ok(file) => return Ok(file),
+            Err(error) if tries == 500 => return Err(error).with_context(|| format!("cannot open {path}")),
+            Err(_) => sleep(Duration::from_millis(10)),
+        }
+        tries += 1;
+    }
+}
+
+/// From here on a warning, a hang or a stall ends the guest, as it would not on an ordinary machine.
+fn settings() {
+    const SETTINGS: [(&str, &str); 6] = [
+        ("kernel/panic_on_warn", "1"),
+        ("kernel/hung_task_timeout_secs", "60"),
+        ("kernel/hung_task_panic", "1"),
+        ("kernel/panic_on_rcu_stall", "1"),
+        ("kernel/hostname", "rzram"),
+        ("kernel/printk_ratelimit", "0"),
+    ];
+    for (name, value) in SETTINGS {
+        // A kernel without the setting has nothing to set.
+        let _ = fs::write(format!("/proc/sys/{name}"), value);
+    }
+}
+
+fn kernel_log(text: &str) {
+    if let Ok(mut log) = OpenOptions::new().write(true).open("/dev/kmsg") {
+        let _ = log.write_all(format!("<5>{text}\n").as_bytes());
+    }
+}

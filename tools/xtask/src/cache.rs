@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Entries of the cache: made once, under a lock, and complete only when their manifest has been written.
+//!
+//! An entry's directory is named after a hash of what it is made from. Its manifest lists the size of every file that
+//! has to be there, so that an interrupted or damaged entry is noticed and made anew.
+
+use crate::ctx::Ctx;
+use anyhow::{bail, Context, Result};
+use nix::fcntl::{Flock, FlockArg};
+use std::{
+    collections::hash_map::DefaultHasher,
+    fmt::Write as _,
+    fs::{self, File},
+    hash::{Hash, Hasher},
+    path::{Path, PathBuf},
+};
+
+const MANIFEST: &str = "manifest";
+
+/// A short hash of anything hashable; stable for one build of this program's sources and compiler.
+pub fn key(parts: &impl Hash) -> String {
+    let mut hasher = DefaultHasher::new(); // fixed keys, so the same in every run
+    parts.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())[..12].to_owned()
+}
+
+/// Waits for, and takes, the lock of this name.
+pub fn lock(ctx: &Ctx, name: &str) -> Result<Flock<File>> {
+    let path = ctx.cache.join(format!(".{name}.lock"));
+    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(lock),
+        Err((file, _)) => {
+            eprintln!("xtask: another run is busy with {name}; waiting for it");
+            Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
+        }
+    }
+}
+
+/// Returns the directory of entry `name`, after `make` has filled it where that is needed.
+///
+/// `watched` are the parts of the entry whose files must not change.
+pub fn entry(
+    ctx: &Ctx,
+    name: &str,
+    watched: &[&str],
+    make: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    let dir = ctx.cache.join(name);
+    if is_whole(&dir, watched) {
+        return Ok(dir);
+    }
+    let _lock = lock(ctx, name)?;
+    if is_whole(&dir, watched) {
+        return Ok(dir);
+    }
+    if dir.exists() {
+        match dir.join(MANIFEST).exists() {
+            true => eprintln!("xtask: files of {name} are missing or changed; making it anew"),
+            false => eprintln!("xtask: found a half-made {name} of an interrupted run; making it anew"),
+        }
+        remove(&dir)?;
+    }
+    fs::create_dir_all(&dir)?;
+    make(&dir)?;
+    let partial = dir.join("manifest.partial");
+    fs::write(&partial, listing(&dir, watched)?)?;
+    fs::rename(partial, dir.join(MANIFEST))?;
+    Ok(dir)
+}
+
+/// Removes a directory of the cache, unless something is mounted beneath it.
+pub fn remove(dir: &Path) -> Result<()> {
+    let prefix = format!("{}/", dir.display());
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    if mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .any(|point| format!("{point}/").starts_with(&prefix))
+    {
+        bail!("something is mounted beneath {}; unmount it and run this again", dir.display());
+    }
+    fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))
+}
+
+fn is_whole(dir: &Path, watched: &[&str]) -> bool {
+    match (fs::read_to_string(dir.join(MANIFEST)), listing(dir, watched)) {
+        (Ok(manifest), Ok(listing)) => manifest == listing,
+        _ => false,
+    }
+}
+
+/// One line, "size path", for each regular file in the watched parts.
+fn listing(dir: &Path, watched: &[&str]) -> Result<String> {
+    let mut lines = Vec::new();
+    for part in watched {
+        let path = dir.join(part);
+        if path.is_dir() {
+            walk(&path, &mut lines)?;
+        } else {
+            lines.push((path.metadata()?.len(), path));
+        }
+    }
+    lines.sort_by(|a, b| a.1.cmp(&b.1));
+    let mut text = String::new();
+    for (size, path) in lines {
+        writeln!(text, "{size} {}", path.strip_prefix(dir)?.display())?;
+    }
+    Ok(text)
+}
+
+fn walk(dir: &Path, lines: &mut Vec<(u64, PathBuf)>) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            walk(&entry.path(), lines)?;
+        } else if kind.is_file() {
+            lines.push((entry.metadata()?.len(), entry.path()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Debian's stock kernel: which one, its image and modules, and a build tree in which Rust modules can be built.
+//!
+//! Debian's header packages carry no Rust metadata, so the build tree is made from the source package of the same
+//! version with the packaged configuration and symbol table. It fits the stock kernel because the compiler is the same.
+
+use crate::{apt, cache, ctx::Ctx, progress::Job};
+use anyhow::{bail, Context, Result};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The oldest kernel that the module supports.
+const FLOOR: [u64; 2] = [7, 3];
+
+/// Counts up when what `make` does below changes.
+const RECIPE: u32 = 2;
+
+/// The packages of one kernel, beside its source: `linux-PART-NAME`.
+const PARTS: [&str; 4] = ["headers", "base", "binary", "modules"];
+
+/// A kernel of the archive whose packages agree on one version.
+#[derive(Clone, Debug, Hash, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Release {
+    /// What `uname -r` says, such as `7.3.4+deb13-amd64`.
+    pub name: String,
+    /// The version of the Debian packages.
+    pub package: String,
+    /// The source package, such as `linux-source-7.3`.
+    pub source: String,
+}
+
+/// A kernel in the cache, ready to build against and to boot.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Which one it is.
+    pub release: Release,
+    /// The unpacked source.
+    pub source: PathBuf,
+    /// The prepared build tree (KDIR).
+    pub build: PathBuf,
+    /// `lib/modules/NAME` of the stock kernel.
+    pub modules: PathBuf,
+}
+
+impl Kernel {
+    /// The stock kernel's bootable image.
+    pub fn image(&self) -> PathBuf {
+        self.modules.join("vmlinuz")
+    }
+}
+
+/// Returns the kernel to use; resolves, fetches and prepares what the cache lacks.
+pub fn ensure(ctx: &Ctx) -> Result<Kernel> {
+    let release = match pinned(ctx) {
+        Some(release) => release,
+        None => resolve_and_pin(ctx)?,
+    };
+    let name = format!("kernel-{}-{}", release.name, cache::key(&(&release, RECIPE)));
+    let modules = format!("image/usr/lib/modules/{}", release.name);
+    let watched = ["build", "src/include", "src/arch/x86", "src/rust", "src/scripts", "src/Makefile", &modules];
+    let dir = cache::entry(ctx, &name, &watched, |dir| make(ctx, &release, dir))?;
+    Ok(Kernel {
+        source: dir.join("src"),
+        build: dir.join("build"),
+        modules: dir.join(modules),
+        release,
+    })
+}
+
+/// Forgets the pinned kernel, so that the next run asks the archive again.
+pub fn unpin(ctx: &Ctx) -> Result<()> {
+    match fs::remove_file(pin_file(ctx)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn pin_file(ctx: &Ctx) -> PathBuf {
+    ctx.cache.join("pins").join(format!("kernel-{}.json", ctx.flavour))
+}
+
+fn pinned(ctx: &Ctx) -> Option<Release> {
+    serde_json::from_slice(&fs::read(pin_file(ctx)).ok()?).ok()
+}
+
+fn resolve_and_pin(ctx: &Ctx) -> Result<Release> {
+    let _lock = cache::lock(ctx, "resolve")?;
+    if let Some(release) = pinned(ctx) {
+        return Ok(release);
+    }
+    let mut job = Job::new("kernel", 1, ctx.logs().join("resolve.log"))?;
+    job.step("asking the archive for the newest kernel");
+    apt::update(&job)?;
+    let release = resolve(&ctx.flavour)?;
+    eprintln!("kernel: using {} ({}, {})", release.name, release.package, release.source);
+    let file = pin_file(ctx);
+    fs::create_dir_all(file.parent().context("a pin file has a directory")?)?;
+    fs::write(file, serde_json::to_vec_pretty(&release)?)?;
+    Ok(release)
+}
+
+/// The newest kernel of this flavour whose image, modules, headers and source have the same version.
+fn resolve(flavour: &str) -> Result<Release> {
+    let mut names: Vec<(Vec<u64>, String)> = apt::names("linux-headers-")?
+        .iter()
+        .filter_map(|package| package.strip_prefix("linux-headers-"))
+        .filter_map(|name| Some((version_of(name, flavour)?, name.to_owned())))
+        .filter(|(version, _)| version.as_slice() >= FLOOR.as_slice())
+        .collect();
+    names.sort();
+    names.reverse();
+    let mut wanted = Vec::new();
+    for (version, name) in &names {
+        wanted.extend(PARTS.map(|part| format!("linux-{part}-{name}")));
+        wanted.push(source_package(version));
+    }
+    let versions = apt::versions(&wanted)?;
+    for (version, name) in &names {
+        let source = source_package(version);
+        let of = |package: &str| versions.get(package).cloned().unwrap_or_default();
+        let agreed = of(&format!("linux-headers-{name}")).into_iter().find(|package| {
+            let mut all = PARTS.iter().map(|part| format!("linux-{part}-{name}")).chain([source.clone()]);
+            all.all(|other| of(&other).contains(package))
+        });
+        if let Some(package) = agreed {
+            return Ok(Release { name: name.clone(), package, source });
+        }
+        eprintln!("kernel: {name} has no matching image, modules, headers and source in the archive; trying an older one");
+    }
+    bail!("the archive has no kernel of flavour {flavour} from {}.{} on with a matching source package", FLOOR[0], FLOOR[1]);
+}
+
+fn source_package(version: &[u64]) -> String {
+    let parts: Vec<String> = version.iter().take(2).map(u64::to_string).collect();
+    format!("linux-source-{}", parts.join("."))
+}
+
+/// The numbers of `7.3.4+deb13-amd64` where it is of this flavour, `None` otherwise or for release candidates.
+fn version_of(name: &str, flavour: &str) -> Option<Vec<u64>> {
+    let base = name.strip_suffix(flavour)?.strip_suffix('-')?;
+    let (version, local) = base.split_once('+')?;
+    if local.contains('-') {
+        return None;
+    }
+    version.split('.').map(|part| part.parse().ok()).collect()
+}
+
+fn make(ctx: &Ctx, release: &Release, dir: &Path) -> Result<()> {
+    let mut job = Job::new("kernel", 3, ctx.logs().join("kernel.log"))?;
+    job.step(&format!("fetching {} with its headers and source", release.name));
+    let name = &release.name;
+    let packages = PARTS.map(|part| format!("linux-{part}-{name}"));
+    let wanted: Vec<String> = packages
+        .iter()
+        .chain([&release.source])
+        .map(|package| format!("{package}={}", release.package))
+        .collect();
+    let debs = dir.join("debs");
+    let files = match apt::download(&job, &debs, &wanted) {
+        Ok(files) => files,
+        // The lists may be too old for the archive of today.
+        Err(_) => {
+            apt::update(&job)?;
+            apt::download(&job, &debs, &wanted).with_context(|| {
+                format!("{name} cannot be fetched any more; `make update-kernel` takes the newest")
+            })?
+        }
+    };
+
+    job.step("unpacking");
+    let image = dir.join("image");
+    for file in files {
+        job.run(Command::new("dpkg-deb").arg("-x").args([&file, &image]))?;
+    }
+    fs::remove_dir_all(&debs)?;
+    symlink("usr/lib", image.join("lib"))?; // where depmod looks
+    job.run(Command::new("depmod").arg("-b").args([&image, Path::new(name)]))?;
+    let source = dir.join("src");
+    fs::create_dir_all(&source)?;
+    let archive = image.join("usr/src").join(format!("{}.tar.xz", release.source));
+    job.run(
+        Command::new("tar")
+            .args(["-I", "xz -T0", "--strip-components=1", "-xf"])
+            .arg(&archive)
+            .arg("-C")
+            .arg(&source),
+    )?;
+    fs::remove_file(archive)?;
+
+    job.step("preparing the build tree (about two minutes)");
+    prepare(&job, release, &image, &source, &dir.join("build"))?;
+    job.done();
+    Ok(())
+}
+
+fn prepare(job: &Job, release: &Release, image: &Path, source: &Path, build: &Path) -> Result<()> {
+    let name = &release.name;
+    let headers = image.join("usr/src").join(format!("linux-headers-{name}"));
+    let config = fs::read_to_string(headers.join(".config")).context("the headers package has no .config")?;
+    if !has_rust(&config) {
+        bail!("kernel {name} is built without Rust support (CONFIG_RUST); no Rust module can be built for it");
+    }
+    fs::create_dir_all(build)?;
+    fs::write(build.join(".config"), config)?;
+    fs::copy(headers.join("Module.symvers"), build.join("Module.symvers"))?;
+    let local = name.find('+').map(|at| &name[at..]).context("a Debian release name has a +")?;
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    for targets in [&["olddefconfig"][..], &["prepare", "modules_prepare"]] {
+        let mut output = std::ffi::OsString::from("O=");
+        output.push(build);
+        job.run(
+            Command::new("make")
+                .arg("-C")
+                .arg(source)
+                .arg(output)
+                .arg(format!("-j{jobs}"))
+                .arg(format!("LOCALVERSION={local}"))
+                .args(targets),
+        )?;
+    }
+    if !has_rust(&fs::read_to_string(build.join(".config"))?) {
+        bail!("the toolchain of the build root does not fit kernel {name}: CONFIG_RUST was switched off");
+    }
+    let made = fs::read_to_string(build.join("include/config/kernel.release"))?;
+    if made.trim() != name {
+        bail!("the build tree calls itself {}, but the kernel is {name}", made.trim());
+    }
+    Ok(())
+}
+
+fn has_rust(config: &str) -> bool {
+    config.lines().any(|line| line == "CONFIG_RUST=y")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_wanted_flavour_is_taken() {
+        assert_eq!(version_of("7.3.4+deb13-amd64", "amd64"), Some(vec![7, 3, 4]));
+        assert_eq!(version_of("7.3.4+deb13-rt-amd64", "amd64"), None);
+        assert_eq!(version_of("7.3.4+deb13-rt-amd64", "rt-amd64"), Some(vec![7, 3, 4]));
+        assert_eq!(version_of("7.10+deb13.1-amd64", "amd64"), Some(vec![7, 10]));
+        assert_eq!(version_of("7.4~rc2+deb13-amd64", "amd64"), None);
+        assert_eq!(version_of("amd64", "amd64"), None);
+    }
+
+    #[test]
+    fn newer_sorts_after_older() {
+        assert!(version_of("7.10.1+deb13-amd64", "amd64") > version_of("7.9.12+deb13-amd64", "amd64"));
+    }
+}

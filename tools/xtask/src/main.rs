@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+//! rzram's tooling: prepares kernel and guest, builds the module, boots guests and runs the tests.
+//!
+//! It runs inside the build root that tools/bootstrap makes; `make`, tools/vm and tools/bootstrap call it.
+
+mod apt;
+mod cache;
+mod cpio;
+mod ctx;
+mod guest;
+mod kernel;
+mod module;
+mod progress;
+mod vm;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use ctx::Ctx;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "xtask", about = "rzram's tooling", disable_version_flag = true)]
+struct Cli {
+    /// Debian kernel flavour: amd64, rt-amd64 or cloud-amd64
+    #[arg(long, global = true, default_value = "amd64", env = "RZRAM_FLAVOUR")]
+    flavour: String,
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Fetch and prepare the kernel to build for and to boot
+    Kernel {
+        /// Ask the archive for a newer one first
+        #[arg(long)]
+        update: bool,
+    },
+    /// Make the guest's userland
+    Guest,
+    /// Build rzram.ko for the guest's kernel, or run another target of the kernel's build on it
+    Build {
+        /// Targets and variables for make
+        args: Vec<String>,
+    },
+    /// Boot a guest and run a command in it
+    Vm(vm::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    let ctx = Ctx::from_env(&cli.flavour)?;
+    match cli.task {
+        Task::Kernel { update } => {
+            if update {
+                kernel::unpin(&ctx)?;
+            }
+            let kernel = kernel::ensure(&ctx)?;
+            println!("{} {}", kernel.release.name, kernel.build.display());
+        }
+        Task::Guest => {
+            let kernel = kernel::ensure(&ctx)?;
+            println!("{}", guest::ensure(&ctx, &kernel)?.display());
+        }
+        Task::Build { args } => {
+            let kernel = kernel::ensure(&ctx)?;
+            module::build(&ctx, &kernel, &args)?;
+        }
+        Task::Vm(args) => return vm::main(&ctx, args),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Starting QEMU: its arguments, and the sockets that carry the guest's console and ports.
+
+use super::{accel::Accel, Platform, Spec};
+use anyhow::{Context, Result};
+use nix::{
+    fcntl::{fcntl, FcntlArg, FdFlag},
+    sys::{
+        prctl::set_pdeathsig,
+        signal::Signal,
+        socket::{socketpair, AddressFamily, SockFlag, SockType},
+    },
+};
+use rzram_init::{PORT_CTL, PORT_ERR, PORT_OUT};
+use std::{
+    fs::File,
+    os::fd::{AsRawFd, OwnedFd},
+    os::unix::{net::UnixStream, process::CommandExt},
+    process::{Child, Command, Stdio},
+};
+
+const QEMU: &str = "qemu-system-x86_64";
+
+/// A running QEMU with this process's ends of its channels.
+pub struct Qemu {
+    /// The process.
+    pub child: Child,
+    /// The kernel's console.
+    pub console: UnixStream,
+    /// The command's standard output.
+    pub out: UnixStream,
+    /// The command's standard error.
+    pub err: UnixStream,
+    /// Init's messages.
+    pub ctl: UnixStream,
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        // Already gone is fine.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Collects arguments, and the descriptors that QEMU inherits.
+struct Builder {
+    command: Command,
+    inherited: Vec<OwnedFd>,
+}
+
+impl Builder {
+    fn args<const N: usize>(&mut self, args: [&str; N]) {
+        self.command.args(args);
+    }
+
+    /// A character device named `id`; returns our end of it.
+    fn channel(&mut self, id: &str) -> Result<UnixStream> {
+        let (ours, theirs) =
+            socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
+        self.args(["-chardev", &format!("socket,id={id},fd={}", theirs.as_raw_fd())]);
+        self.inherited.push(theirs);
+        let ours = UnixStream::from(ours);
+        ours.set_nonblocking(true)?;
+        Ok(ours)
+    }
+
+    fn port(&mut self, id: &str, number: u32) -> Result<UnixStream> {
+        let stream = self.channel(id)?;
+        self.args(["-device", &format!("virtserialport,bus=vs.0,nr={number},chardev={id},name={id}")]);
+        Ok(stream)
+    }
+}
+
+/// Starts a guest.
+pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Result<Qemu> {
+    let mut builder = Builder { command: Command::new(QEMU), inherited: Vec::new() };
+    builder.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-net", "none"]);
+    let cpus = spec.cpus.to_string();
+    match (spec.icount, accel) {
+        (true, _) => builder.args([
+            "-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-cpu", "max", "-smp", "1",
+        ]),
+        (false, Accel::Kvm) => builder.args(["-accel", "kvm", "-cpu", "host", "-smp", &cpus]),
+        (false, Accel::Tcg) => builder.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", &cpus]),
+    }
+    builder.args(["-m", &format!("{}M", spec.mem >> 20)]);
+    builder.command.arg("-kernel").arg(platform.kernel.image());
+    builder.args(["-initrd", &format!("/proc/self/fd/{}", initrd.as_raw_fd())]);
+    builder.inherited.push(initrd.into());
+    builder.args(["-append", &parameters(spec)]);
+
+    let console = builder.channel("console")?;
+    builder.args(["-serial", "chardev:console", "-device", "virtio-serial-pci,id=vs,max_ports=8"]);
+    let out = builder.port("out", PORT_OUT)?;
+    let err = builder.port("err", PORT_ERR)?;
+    let ctl = builder.port("ctl", PORT_CTL)?;
+    if spec.terminal {
+        builder.args(["-chardev", "stdio,id=tty,signal=off", "-device", "virtconsole,bus=vs.0,nr=0,chardev=tty"]);
+    } else {
+        builder.command.stdin(Stdio::null());
+    }
+    if let Some(dir) = &spec.share {
+        // A comma in a QEMU option is written twice.
+        let path = dir.display().to_string().replace(',', ",,");
+        builder.args(["-fsdev", &format!("local,id=share,path={path},security_model=none,multidevs=remap")]);
+        builder.args(["-device", "virtio-9p-pci,fsdev=share,mount_tag=share"]);
+    }
+    let Builder { mut command, inherited } = builder;
+    if !spec.terminal {
+        command.stdout(Stdio::null());
+    }
+    // SAFETY: between fork and exec only system calls are made; `inherited` is moved in, so the descriptors are open.
+    unsafe {
+        command.pre_exec(move || {
+            set_pdeathsig(Signal::SIGKILL)?; // no guest outlives us, whatever ends us
+            for fd in &inherited {
+                fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            }
+            Ok(())
+        });
+    }
+    let child = command.spawn().with_context(|| format!("cannot run {QEMU}"))?;
+    Ok(Qemu { child, console, out, err, ctl })
+}
+
+/// The kernel's command line: a guest that is broken ends at once, and says all it has to say.
+fn parameters(spec: &Spec) -> String {
+    let mut text = String::from(
+        "console=ttyS0 ignore_loglevel oops=panic panic=-1 cryptomgr.notests rcupdate.rcu_cpu_stall_timeout=60",
+    );
+    if !spec.append.is_empty() {
+        text.push(' ');
+        text.push_str(&spec.append);
+    }
+    text
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+//! One guest from power-on to its end: carries its output, watches its kernel, decides how it ended.
+
+use super::{accel::Accel, boot, klog::Log, qemu, qemu::Qemu, Platform, Spec};
+use anyhow::{bail, Result};
+use nix::{
+    errno::Errno,
+    poll::{poll, PollFd, PollFlags, PollTimeout},
+};
+use rzram_init::{end_mark, start_mark};
+use std::{
+    io::{ErrorKind, Read, Write},
+    os::{fd::AsFd, unix::net::UnixStream},
+    time::{Duration, Instant},
+};
+
+/// How long a kernel in trouble may go on, to say what it has to say.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Takes the command's output.
+pub trait Sink {
+    /// From its standard output.
+    fn out(&mut self, data: &[u8]) -> Result<()>;
+    /// From its standard error.
+    fn err(&mut self, data: &[u8]) -> Result<()>;
+}
+
+/// How a guest ended.
+#[derive(Debug)]
+pub struct Ending {
+    /// What the command returned, as a shell says it.
+    pub status: i32,
+    /// What was wrong with the guest itself; the status means nothing then.
+    pub failure: Option<String>,
+    /// The kernel's log from power-on.
+    pub log: String,
+    mark: String,
+}
+
+impl Ending {
+    /// The kernel's log from the start of the command; all of it where the guest did not get so far.
+    pub fn log_since_start(&self) -> &str {
+        match self.log.find(&self.mark) {
+            Some(at) => self.log[at..].split_once('\n').map_or("", |(_, rest)| rest),
+            None => &self.log,
+        }
+    }
+}
+
+/// What init said.
+enum Message {
+    Status(i32),
+    Failed(String),
+}
+
+struct Guest<'a> {
+    qemu: Qemu,
+    log: Log,
+    ctl: Vec<u8>,
+    nonce: String,
+    klog: bool,
+    sink: &'a mut dyn Sink,
+}
+
+/// Boots a guest and stays with it to the end.
+pub fn run(platform: &Platform, accel: Accel, spec: &Spec, sink: &mut dyn Sink) -> Result<Ending> {
+    let nonce = boot::nonce()?;
+    let initrd = boot::initrd(platform, spec, &nonce)?;
+    let qemu = qemu::start(platform, accel, spec, initrd)?;
+    let mut guest = Guest { qemu, log: Log::default(), ctl: Vec::new(), nonce, klog: spec.klog, sink };
+    let outcome = guest.watch(spec.timeout)?;
+    guest.carry()?;
+    let (status, failure) = match outcome {
+        Ok(status) => (status, None),
+        Err(why) => (0, Some(why)),
+    };
+    let Guest { qemu, log, nonce, .. } = guest;
+    drop(qemu);
+    Ok(Ending { status, failure, log: log.into_text(), mark: start_mark(&nonce) })
+}
+
+impl Guest<'_> {
+    /// Returns the command's status, or why the guest failed.
+    fn watch(&mut self, timeout: Option<Duration>) -> Result<Result<i32, String>> {
+        let start = Instant::now();
+        let mut troubled: Option<Instant> = None;
+        loop {
+            self.wait(Duration::from_millis(200))?;
+            let ended = self.qemu.child.try_wait()?;
+            self.carry()?; // after the look at QEMU, so that its last words are not lost
+            if let Some(trouble) = self.log.trouble() {
+                let since = *troubled.get_or_insert_with(Instant::now);
+                if ended.is_some() || since.elapsed() > LAST_WORDS {
+                    return Ok(Err(trouble.to_owned()));
+                }
+                continue;
+            }
+            match self.message() {
+                Some(Message::Status(status)) => return self.finish(status),
+                Some(Message::Failed(why)) => return Ok(Err(why)),
+                None => {}
+            }
+            if let Some(status) = ended {
+                return Ok(Err(format!("QEMU ended before the command did ({status})")));
+            }
+            if timeout.is_some_and(|limit| start.elapsed() > limit) {
+                let limit = timeout.unwrap_or_default().as_secs();
+                return Ok(Err(format!("it was still running after {limit} s (hung, or --timeout is too short)")));
+            }
+        }
+    }
+
+    /// The command is done; what its last doings brought about in the kernel still counts.
+    fn finish(&mut self, status: i32) -> Result<Result<i32, String>> {
+        let mark = end_mark(&self.nonce);
+        let start = Instant::now();
+        while !self.log.has(&mark) && start.elapsed() < LAST_WORDS {
+            self.wait(Duration::from_millis(50))?;
+            self.carry()?;
+            if self.qemu.child.try_wait()?.is_some() {
+                break;
+            }
+        }
+        self.carry()?;
+        Ok(match self.log.trouble() {
+            Some(trouble) => Err(trouble.to_owned()),
+            None => Ok(status),
+        })
+    }
+
+    /// Sleeps until there is something to read.
+    fn wait(&self, limit: Duration) -> Result<()> {
+        let qemu = &self.qemu;
+        let mut ready = [&qemu.console, &qemu.out, &qemu.err, &qemu.ctl]
+            .map(|stream| PollFd::new(stream.as_fd(), PollFlags::POLLIN));
+        let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut ready, limit) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => bail!(error),
+        }
+        // A QEMU that is gone leaves sockets that are always ready; it is noticed by the caller, so do not spin until then.
+        if ready.iter().any(|fd| fd.revents().is_some_and(|events| events.contains(PollFlags::POLLHUP))) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Reads all that has come.
+    fn carry(&mut self) -> Result<()> {
+        let (log, klog) = (&mut self.log, self.klog);
+        drain(&mut self.qemu.console, |data| {
+            log.add(data);
+            if klog {
+                std::io::stderr().write_all(data)?;
+            }
+            Ok(())
+        })?;
+        let ctl = &mut self.ctl;
+        drain(&mut self.qemu.ctl, |data| {
+            ctl.extend_from_slice(data);
+            Ok(())
+        })?;
+        // After the control port: init speaks there only when it has passed on everything else.
+        let sink = &mut *self.sink;
+        drain(&mut self.qemu.out, |data| sink.out(data))?;
+        drain(&mut self.qemu.err, |data| sink.err(data))
+    }
+
+    /// The first complete line on the control port that has our nonce.
+    fn message(&self) -> Option<Message> {
+        let text = String::from_utf8_lossy(&self.ctl);
+        let complete = &text[..text.rfind('\n')?];
+        complete.lines().find_map(|line| {
+            let mut words = line.splitn(3, ' ');
+            let (kind, nonce, rest) = (words.next()?, words.next()?, words.next()?);
+            match kind {
+                _ if nonce != self.nonce => None,
+                "status" => rest.parse().ok().map(Message::Status),
+                "failed" => Some(Message::Failed(rest.to_owned())),
+                _ => None,
+            }
+        })
+    }
+}
+
+fn drain(stream: &mut UnixStream, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut buffer = [0; 65536];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => take(&buffer[..length])?,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionReset) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
