@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Algorithms, and the buffers that they work in.
+//!
+//! Each CPU has a stream to compress with, behind a mutex: the only thing that writes wait for. One stream for the whole
+//! disk is what zram once had; `max_comp_streams` set to 1 still gives that.
+//!
+//! What a read needs, state for decompressing and a buffer for an object that lies in two pages, is apart from the streams,
+//! so no read waits for a compression.
+
+mod codec;
+
+use crate::sys::{
+    codec::MAX_COMPRESSED,
+    hotplug::{
+        self,
+        Instance,
+        PerCpu, //
+    },
+    page::{
+        Dest,
+        Source,
+        BLOCK_SIZE, //
+    }, //
+};
+use codec::{
+    Decoder,
+    Encoder, //
+};
+use core::pin::Pin;
+use kernel::{
+    cpu::{
+        nr_cpu_ids,
+        CpuId, //
+    },
+    new_mutex,
+    prelude::*,
+    sync::{
+        lock::{
+            mutex::MutexBackend,
+            Guard, //
+        },
+        Arc,
+        Mutex, //
+    }, //
+};
+
+/// A way to compress, by its name in `comp_algorithm`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    LzoRle,
+    Lzo,
+    Lz4,
+    Zstd,
+    Deflate,
+}
+
+impl Algorithm {
+    /// All of them, in the order in which zram lists them.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::LzoRle,
+        Self::Lzo,
+        Self::Lz4,
+        Self::Zstd,
+        Self::Deflate,
+    ];
+
+    /// What a new disk uses.
+    pub(crate) const DEFAULT: Self = Self::LzoRle;
+
+    /// The name that user space knows it by.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::LzoRle => "lzo-rle",
+            Self::Lzo => "lzo",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+            Self::Deflate => "deflate",
+        }
+    }
+
+    /// The algorithm of this name.
+    pub(crate) fn from_name(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|a| a.name().as_bytes() == name)
+    }
+}
+
+fn buffer(len: usize) -> Result<KVVec<u8>> {
+    Ok(KVVec::from_elem(0, len, GFP_KERNEL)?)
+}
+
+/// What compresses a block: the state of the algorithm, and room for the result.
+pub(crate) struct Press {
+    encoder: Encoder,
+    output: KVVec<u8>,
+}
+
+impl Press {
+    /// Compresses a block. What is returned may be longer than the block.
+    #[inline]
+    pub(crate) fn compress(&mut self, block: Source<'_>) -> Result<&[u8]> {
+        let len = self.encoder.compress(block, &mut self.output)?;
+        self.output.get(..len).ok_or(EINVAL)
+    }
+}
+
+/// What a write uses.
+pub(crate) struct Stream {
+    /// Compresses.
+    pub(crate) press: Press,
+    /// Where a block is put together that comes in pieces.
+    pub(crate) bounce: KVVec<u8>,
+}
+
+/// What a read of compressed data uses.
+pub(crate) struct Unpacker {
+    decoder: Decoder,
+    /// Where an object is put together that lies in two pages; see `Pool::read()`.
+    pub(crate) object: KVVec<u8>,
+}
+
+impl Unpacker {
+    /// Splits into the buffer for the object, and a function that decompresses the object.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&mut [u8], impl FnOnce(&[u8], Dest<'_>) -> Result + '_) {
+        let decoder = &mut self.decoder;
+        (&mut self.object, move |object, block| {
+            decoder.decompress(object, block)
+        })
+    }
+}
+
+/// What a CPU has, behind a mutex, while it is up. Apart from its neighbours in the cache.
+#[pin_data]
+#[repr(align(64))]
+struct Lane<T> {
+    #[pin]
+    inner: Mutex<Option<T>>,
+}
+
+type Held<'a, T> = Guard<'a, Option<T>, MutexBackend>;
+
+/// One lane for each CPU number.
+struct Lanes<T>(Pin<KBox<[Lane<T>]>>);
+
+impl<T: Unpin> Lanes<T> {
+    fn lane(&self, index: usize) -> Option<Held<'_, T>> {
+        self.0.get(index).map(|lane| lane.inner.lock())
+    }
+
+    /// Runs `f` with what some CPU has: the current one if it is among the first `max`. May sleep.
+    #[inline]
+    fn with<R>(&self, max: usize, f: impl FnOnce(&mut T) -> R) -> Result<R> {
+        let mut first = CpuId::current().as_u32() as usize;
+        if first >= max {
+            first %= max.max(1);
+        }
+        let mut lane = self.lane(first).ok_or(EIO)?;
+        match &mut *lane {
+            Some(inner) => Ok(f(inner)),
+            None => {
+                drop(lane);
+                self.with_other(first, f)
+            }
+        }
+    }
+
+    /// The CPU is gone, or was about to come up when we asked: takes the next one that is there.
+    #[cold]
+    fn with_other<R>(&self, first: usize, f: impl FnOnce(&mut T) -> R) -> Result<R> {
+        for index in Iterator::chain(first..self.0.len(), 0..first) {
+            let mut lane = self.lane(index).ok_or(EIO)?;
+            if let Some(inner) = &mut *lane {
+                return Ok(f(inner));
+            }
+        }
+        // Some CPU runs this, and it lost its lane only after the next one had a lane.
+        Err(EIO)
+    }
+}
+
+/// The buffers of one disk for one algorithm.
+#[pin_data]
+pub(crate) struct Buffers {
+    algorithm: Algorithm,
+    streams: Lanes<Stream>,
+    unpackers: Lanes<Unpacker>,
+    bounces: Lanes<KVVec<u8>>,
+}
+
+/// Tells all [`Buffers`] of CPUs that come and go.
+pub(crate) type Hotplug = hotplug::State<Buffers>;
+
+/// Lanes without anything in them, for each CPU number that there can be.
+macro_rules! lanes {
+    ($name:literal) => {
+        Lanes(KBox::pin_slice(
+            |_| pin_init!(Lane { inner <- new_mutex!(None, $name) }? Error),
+            nr_cpu_ids() as usize,
+            GFP_KERNEL,
+        )?)
+    };
+}
+
+impl Buffers {
+    /// Allocates buffers for the CPUs that are up; those that come up later get theirs then. May sleep.
+    fn new(algorithm: Algorithm, hotplug: Arc<Hotplug>) -> Result<Pin<KBox<Instance<Self>>>> {
+        let streams = lanes!("rzram_stream");
+        let unpackers = lanes!("rzram_unpacker");
+        let bounces = lanes!("rzram_bounce");
+        Instance::new(
+            hotplug,
+            pin_init!(Self {
+                algorithm,
+                streams,
+                unpackers,
+                bounces,
+            }? Error),
+        )
+    }
+
+    fn allocate(&self) -> Result<(Stream, Unpacker, KVVec<u8>)> {
+        let stream = Stream {
+            press: Press {
+                encoder: Encoder::new(self.algorithm)?,
+                output: buffer(MAX_COMPRESSED)?,
+            },
+            bounce: buffer(BLOCK_SIZE)?,
+        };
+        let unpacker = Unpacker {
+            decoder: Decoder::new(self.algorithm)?,
+            object: buffer(BLOCK_SIZE)?,
+        };
+        Ok((stream, unpacker, buffer(BLOCK_SIZE)?))
+    }
+}
+
+impl PerCpu for Buffers {
+    fn prepare(&self, cpu: u32) -> Result {
+        let (stream, unpacker, bounce) = self.allocate().inspect_err(|_| {
+            pr_err!("Can't allocate a compression stream\n");
+        })?;
+        let index = cpu as usize;
+        *self.streams.lane(index).ok_or(EINVAL)? = Some(stream);
+        *self.unpackers.lane(index).ok_or(EINVAL)? = Some(unpacker);
+        *self.bounces.lane(index).ok_or(EINVAL)? = Some(bounce);
+        Ok(())
+    }
+
+    fn dead(&self, cpu: u32) {
+        let index = cpu as usize;
+        // Dropped after the mutex is let go of: freeing may take a while.
+        let stream = self.streams.lane(index).and_then(|mut lane| lane.take());
+        let unpacker = self.unpackers.lane(index).and_then(|mut lane| lane.take());
+        let bounce = self.bounces.lane(index).and_then(|mut lane| lane.take());
+        drop((stream, unpacker, bounce));
+    }
+}
+
+/// Compresses and decompresses for one disk.
+pub(crate) struct Compressor(Pin<KBox<Instance<Buffers>>>);
+
+impl Compressor {
+    /// Allocates what `algorithm` needs. May sleep.
+    pub(crate) fn new(algorithm: Algorithm, hotplug: Arc<Hotplug>) -> Result<Self> {
+        Ok(Self(Buffers::new(algorithm, hotplug)?))
+    }
+
+    /// Runs `f` with one of the first `max` streams. May sleep: for the stream, and in `f`.
+    #[inline]
+    pub(crate) fn with_stream<R>(&self, max: u32, f: impl FnOnce(&mut Stream) -> R) -> Result<R> {
+        self.0.streams.with(max as usize, f)
+    }
+
+    /// Runs `f` with what it takes to decompress. May sleep: for that, and in `f`.
+    #[inline]
+    pub(crate) fn with_unpacker<R>(&self, f: impl FnOnce(&mut Unpacker) -> R) -> Result<R> {
+        self.0.unpackers.with(usize::MAX, f)
+    }
+
+    /// Runs `f` with room for a block that will be taken apart. May sleep: for that, and in `f`.
+    pub(crate) fn with_bounce<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+        self.0.bounces.with(usize::MAX, |bounce| f(bounce))
+    }
+}

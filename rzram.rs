@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! rzram: a compressed RAM disk.
+//!
+//! Disks whose blocks are kept compressed in memory, for swap and for file systems: what zram does, with the same interface.
+//!
+//! | file | what |
+//! |---|---|
+//! | `rzram.rs` | the module, and the disks that there are |
+//! | `sysfs.rs` | the user's interface |
+//! | `device.rs` | one disk: its life, and what it does with a request |
+//! | `table.rs` | what a disk stores |
+//! | `compress.rs` | algorithms and their buffers |
+//! | `stats.rs` | counters |
+//! | `sys.rs` | safe wrappers of the kernel's C interfaces; the only place with `unsafe` |
+//!
+//! # Lock order
+//!
+//! What is taken first comes first. All may be slept for and slept with.
+//!
+//! 1. `Registry::disks`: which disks there are. Not held while a disk is claimed or removed.
+//! 2. `sys::openers`: who has a disk open. A claim is not a lock: it is held across all of the following.
+//! 3. `Device::config`: the configuration of a disk. Never taken by I/O.
+//! 4. CPU hotplug's own lock, when a disk gets or frees its buffers.
+//! 5. The buffers of a CPU, for one use: a bounce buffer or a stream.
+//! 6. The lock of a slot; never two of them.
+//! 7. The state for decompressing of a CPU.
+//!
+//! The notice that swap frees a slot comes in atomic context: it tries 6 and never waits.
+
+mod compress;
+mod device;
+mod stats;
+mod sys;
+mod sysfs;
+mod table;
+
+use compress::Hotplug;
+use core::{
+    fmt::Write,
+    pin::Pin, //
+};
+use device::{
+    Device,
+    RzDisk, //
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
+};
+use sys::{
+    attr::Text,
+    class::{
+        Class,
+        Control, //
+    },
+    gendisk::{
+        Disk,
+        Major, //
+    }, //
+};
+
+module! {
+    type: Rzram,
+    name: "rzram",
+    authors: ["The rzram authors"],
+    description: "Compressed RAM block device",
+    license: "GPL",
+    params: {
+        num_devices: u32 {
+            default: 1,
+            description: "Number of pre-created rzram devices",
+        },
+    },
+}
+
+/// A disk's place in the registry.
+struct Place {
+    id: u32,
+    /// `None` while the disk is being made or removed; its number is taken until then.
+    disk: Option<Arc<RzDisk>>,
+}
+
+/// The disks that there are.
+#[pin_data]
+struct Registry {
+    /// In the order of their numbers.
+    #[pin]
+    disks: Mutex<KVec<Place>>,
+    major: Major,
+    hotplug: Arc<Hotplug>,
+}
+
+impl Registry {
+    fn new() -> Result<Arc<Self>> {
+        let hotplug = Arc::new(Hotplug::register(c"block/rzram:prepare")?, GFP_KERNEL)?;
+        let major = Major::register(c"rzram").inspect_err(|_| {
+            pr_err!("Unable to get major number\n");
+        })?;
+        Arc::pin_init(
+            pin_init!(Self {
+                disks <- new_mutex!(KVec::new(), "rzram_disks"),
+                major,
+                hotplug,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Takes the lowest number that is free.
+    fn reserve(&self) -> Result<u32> {
+        let mut disks = self.disks.lock();
+        let free = (0u32..)
+            .zip(disks.iter())
+            .take_while(|(id, place)| *id == place.id);
+        let position = free.count();
+        let id = u32::try_from(position)?;
+        disks.reserve(1, GFP_KERNEL)?;
+        // The numbers below are all taken, so this keeps the order.
+        disks
+            .insert_within_capacity(position, Place { id, disk: None })
+            .map_err(|_| ENOMEM)?;
+        Ok(id)
+    }
+
+    /// Gives a number back, with its disk if there is one.
+    fn release(&self, id: u32) {
+        self.disks.lock().retain(|place| place.id != id);
+    }
+
+    /// Makes a disk, and returns its number. May sleep.
+    fn add(&self) -> Result<u32> {
+        let id = self.reserve()?;
+        let disk = Disk::add(
+            &self.major,
+            id,
+            fmt!("rzram{}", id),
+            sysfs::GROUPS,
+            Device::new(id, self.hotplug.clone()),
+        );
+        match disk {
+            Ok(disk) => {
+                if let Some(place) = self.disks.lock().iter_mut().find(|place| place.id == id) {
+                    place.disk = Some(disk);
+                }
+                pr_info!("Added device: rzram{}\n", id);
+                Ok(id)
+            }
+            Err(e) => {
+                self.release(id);
+                pr_err!("Error allocating disk structure for device {}\n", id);
+                Err(e)
+            }
+        }
+    }
+
+    /// Removes a disk: `ENODEV` if there is no such disk, `EBUSY` if it is in use. May sleep.
+    fn remove(&self, id: u32) -> Result {
+        let disk = {
+            let disks = self.disks.lock();
+            let place = disks.iter().find(|place| place.id == id).ok_or(ENODEV)?;
+            place.disk.clone().ok_or(ENODEV)?
+        };
+        device::remove(&disk)?;
+        // The last reference frees what the disk has. Whoever else had one failed to claim the disk.
+        drop(disk);
+        self.release(id);
+        pr_info!("Removed device: rzram{}\n", id);
+        Ok(())
+    }
+}
+
+impl Control for Registry {
+    fn hot_add(&self, text: &mut Text<'_>) -> Result {
+        Ok(writeln!(text, "{}", self.add()?)?)
+    }
+
+    fn hot_remove(&self, input: &[u8]) -> Result {
+        let id = sysfs::integer(input, 10, i32::MIN.into(), i32::MAX.into())?;
+        self.remove(u32::try_from(id).map_err(|_| EINVAL)?)
+    }
+}
+
+/// The module. Fields are dropped from first to last.
+struct Rzram {
+    _class: Pin<KBox<Class<Registry>>>,
+    _registry: Arc<Registry>,
+}
+
+impl kernel::Module for Rzram {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let registry = Registry::new()?;
+        for _ in 0..module_parameters::num_devices.value() {
+            registry.add()?;
+        }
+        let class = KBox::pin_init(
+            Class::register(c"rzram-control", registry.clone()),
+            GFP_KERNEL,
+        )
+        .inspect_err(|_| {
+            pr_err!("Unable to register rzram-control class\n");
+        })?;
+        Ok(Self {
+            _class: class,
+            _registry: registry,
+        })
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Safe wrappers of the C subsystems that rzram stands on, one file each.
+//!
+//! The only place in the driver with `unsafe`. Nothing here decides anything: what a slot means, which algorithm a disk
+//! uses, when a disk may be reset is the business of the files above.
+
+pub(crate) mod attr;
+pub(crate) mod bio;
+pub(crate) mod class;
+pub(crate) mod codec;
+pub(crate) mod directory;
+mod ffi;
+pub(crate) mod gendisk;
+pub(crate) mod hotplug;
+mod openers;
+pub(crate) mod page;
+pub(crate) mod published;
+pub(crate) mod rwsem;
+pub(crate) mod slot;
+mod waitbit;
+pub(crate) mod zsmalloc;

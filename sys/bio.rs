@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A request to a disk, cut into blocks.
+//!
+//! A bio's segments may start at any multiple of 512 in a page, be shorter than a block, or join several pages; a block of
+//! the disk may thus lie in one piece of memory or in several.
+//!
+//! C header: [`include/linux/bio.h`](srctree/include/linux/bio.h)
+
+use super::{
+    ffi,
+    page::{
+        Piece,
+        BLOCK_SIZE, //
+    },
+    published::InUse, //
+};
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    block::SECTOR_SIZE,
+    page::PAGE_SIZE, //
+};
+
+const BLOCK_SECTORS: u64 = BLOCK_SIZE as u64 / SECTOR_SIZE as u64;
+
+/// What a bio asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    Read,
+    Write,
+    Discard,
+    WriteZeroes,
+    /// Anything else, by its number.
+    Other(u32),
+}
+
+/// A bio that was handed to us by `submit_bio`, and that is completed when this is dropped.
+///
+/// # Invariants
+///
+/// `ptr` is a live bio that we own until it is completed.
+pub(crate) struct Bio<'a> {
+    ptr: NonNull<bindings::bio>,
+    status: bindings::blk_status_t,
+    _life: PhantomData<&'a InUse>,
+}
+
+impl<'a> Bio<'a> {
+    /// # Safety
+    ///
+    /// `ptr` is a bio that was passed to the driver's `submit_bio`, which has neither completed it nor passed it on.
+    /// `_in_use` lives no longer than the call.
+    pub(super) unsafe fn new(ptr: NonNull<bindings::bio>, _in_use: &'a InUse) -> Self {
+        // INVARIANT: By the safety requirements of this function.
+        Self {
+            ptr,
+            status: 0,
+            _life: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn iter(&self) -> bindings::bvec_iter {
+        // SAFETY: By the type invariant. A copy, as the fields are packed.
+        unsafe { (*self.ptr.as_ptr()).bi_iter }
+    }
+
+    /// What is asked for.
+    #[inline]
+    pub(crate) fn op(&self) -> Op {
+        const MASK: u32 = (1 << bindings::REQ_OP_BITS) - 1;
+        // SAFETY: By the type invariant.
+        let op = unsafe { (*self.ptr.as_ptr()).bi_opf } & MASK;
+        match op {
+            bindings::req_op_REQ_OP_READ => Op::Read,
+            bindings::req_op_REQ_OP_WRITE => Op::Write,
+            bindings::req_op_REQ_OP_DISCARD => Op::Discard,
+            bindings::req_op_REQ_OP_WRITE_ZEROES => Op::WriteZeroes,
+            other => Op::Other(other),
+        }
+    }
+
+    /// The blocks that the bio covers as first number and count; `None` unless it begins and ends between blocks.
+    #[inline]
+    pub(crate) fn range(&self) -> Option<(u64, u64)> {
+        let iter = self.iter();
+        let (sector, size) = (iter.bi_sector, u64::from(iter.bi_size));
+        (sector % BLOCK_SECTORS == 0 && size % BLOCK_SIZE as u64 == 0)
+            .then_some((sector / BLOCK_SECTORS, size / BLOCK_SIZE as u64))
+    }
+
+    /// The memory of the bio, block by block.
+    #[inline]
+    pub(crate) fn blocks(&self) -> Blocks<'_> {
+        let iter = self.iter();
+        Blocks(Pieces {
+            // SAFETY: By the type invariant.
+            vecs: unsafe { (*self.ptr.as_ptr()).bi_io_vec },
+            index: iter.bi_idx as usize,
+            offset: iter.bi_offset as usize,
+            left: iter.bi_size as usize,
+            _life: PhantomData,
+        })
+    }
+
+    /// Runs `f` as the disk's work on this bio in the I/O statistics.
+    #[inline]
+    pub(crate) fn accounted<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        // SAFETY: By the type invariant.
+        let start = unsafe { bindings::bio_start_io_acct(self.ptr.as_ptr()) };
+        let ret = f(self);
+        // SAFETY: By the type invariant; `bi_bdev` is set for every submitted bio.
+        unsafe {
+            let bdev = (*self.ptr.as_ptr()).bi_bdev;
+            bindings::bio_end_io_acct_remapped(self.ptr.as_ptr(), start, bdev);
+        }
+        ret
+    }
+
+    /// Completes the bio with an I/O error instead of success.
+    #[cold]
+    pub(crate) fn fail(&mut self) {
+        self.status = ffi::RZRAM_BLK_STS_IOERR;
+    }
+
+    /// Completes the bio as an operation that the disk does not know.
+    #[cold]
+    pub(crate) fn unsupported(&mut self) {
+        self.status = ffi::RZRAM_BLK_STS_NOTSUPP;
+    }
+}
+
+impl Drop for Bio<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; this is where ownership ends.
+        unsafe {
+            if self.status != 0 {
+                (*self.ptr.as_ptr()).bi_status = self.status;
+            }
+            bindings::bio_endio(self.ptr.as_ptr());
+        }
+    }
+}
+
+/// The memory of some blocks, piece by piece. No piece crosses a page.
+///
+/// # Invariants
+///
+/// Segments of `vecs` from `index` on hold `left` bytes, of which the first `offset` of the first segment are not counted.
+#[derive(Clone)]
+pub(crate) struct Pieces<'a> {
+    vecs: *const bindings::bio_vec,
+    index: usize,
+    offset: usize,
+    left: usize,
+    _life: PhantomData<&'a ()>,
+}
+
+impl<'a> Pieces<'a> {
+    /// The next piece, of at most `max` bytes; `None` at the end.
+    #[inline]
+    fn cut(&mut self, max: usize) -> Option<Piece<'a>> {
+        if self.left == 0 {
+            return None;
+        }
+        // SAFETY: By the type invariant, there is a segment at `index` while bytes are left.
+        let vec = unsafe { self.vecs.add(self.index).read() };
+        let (vec_len, vec_offset) = (vec.bv_len as usize, vec.bv_offset as usize);
+        let start = vec_offset.wrapping_add(self.offset);
+        let in_page = start % PAGE_SIZE;
+        let len = vec_len
+            .wrapping_sub(self.offset)
+            .min(PAGE_SIZE - in_page)
+            .min(self.left)
+            .min(max);
+        // SAFETY: The pages of one segment are adjacent, and `start` lies in the segment.
+        let page = unsafe { vec.bv_page.add(start / PAGE_SIZE) };
+        // INVARIANT: Moves on by `len` bytes, which are all in this segment.
+        self.left = self.left.wrapping_sub(len);
+        self.offset = self.offset.wrapping_add(len);
+        if self.offset >= vec_len {
+            self.offset = 0;
+            self.index = self.index.wrapping_add(1);
+        }
+        // SAFETY: `in_page + len` is at most `PAGE_SIZE`; the queue's DMA alignment makes all segments multiples of 512.
+        // Whoever submitted the bio holds its pages until it is completed.
+        Some(unsafe { Piece::new(page, in_page, len) })
+    }
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Piece<'a>> {
+        self.cut(usize::MAX)
+    }
+}
+
+/// The memory of one block.
+pub(crate) enum Block<'a> {
+    /// All in one page.
+    Whole(Piece<'a>),
+    /// In several pieces, [`BLOCK_SIZE`] bytes together.
+    Split(Pieces<'a>),
+}
+
+/// The memory of a bio, block by block.
+pub(crate) struct Blocks<'a>(Pieces<'a>);
+
+impl<'a> Iterator for Blocks<'a> {
+    type Item = Block<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Block<'a>> {
+        let start = self.0.clone();
+        let piece = self.0.cut(BLOCK_SIZE)?;
+        if piece.len() == BLOCK_SIZE {
+            return Some(Block::Whole(piece));
+        }
+        let mut left = BLOCK_SIZE.wrapping_sub(piece.len());
+        while left > 0 {
+            // A bio that ends within a block is refused before its blocks are asked for.
+            left = left.wrapping_sub(self.0.cut(left)?.len());
+        }
+        // INVARIANT: The bytes are there: we just passed them.
+        Some(Block::Split(Pieces {
+            left: BLOCK_SIZE,
+            ..start
+        }))
+    }
+}
+
+impl Pieces<'_> {
+    /// Copies all pieces to `buffer`, one behind the other.
+    pub(crate) fn gather(self, buffer: &mut [u8]) {
+        let mut rest = buffer;
+        for piece in self {
+            let copied = piece.copy_to(rest);
+            rest = rest.get_mut(copied..).unwrap_or_default();
+        }
+    }
+
+    /// Copies `buffer` to the pieces, one after the other.
+    pub(crate) fn scatter(self, buffer: &[u8]) {
+        let mut rest = buffer;
+        for piece in self {
+            let copied = piece.copy_from(rest);
+            rest = rest.get(copied..).unwrap_or_default();
+        }
+    }
+
+    /// The memory node of the first piece.
+    pub(crate) fn nid(&self) -> i32 {
+        self.clone()
+            .next()
+            .map_or(bindings::NUMA_NO_NODE, Piece::nid)
+    }
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Blocks of 4 KiB that belong to somebody else, such as a user who may be writing to them meanwhile.
+//!
+//! No references to such memory are ever made: all access is through raw pointers, and whoever reads a block twice may
+//! find different bytes the second time.
+//!
+//! C header: [`include/linux/highmem.h`](srctree/include/linux/highmem.h)
+
+use core::{
+    marker::PhantomData,
+    ptr, //
+};
+use kernel::bindings;
+
+/// Bytes of a block: what one slot stores, and the logical block size of a disk.
+pub(crate) const BLOCK_SIZE: usize = 4096;
+
+const WORD: usize = core::mem::size_of::<u64>();
+/// Words compared between two branches of [`Source::same_filled`].
+const BATCH: usize = 8;
+
+/// A block to read from.
+///
+/// # Invariants
+///
+/// `ptr` is valid for reads of [`BLOCK_SIZE`] bytes and aligned to 8.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    ptr: *const u8,
+    _life: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Source<'a> {
+    /// Bytes of a block.
+    pub(crate) const LEN: usize = BLOCK_SIZE;
+
+    #[inline]
+    pub(super) fn as_ptr(self) -> *const u8 {
+        self.ptr
+    }
+
+    /// A block in a buffer of our own; `None` if it is too short or not aligned to 8.
+    #[inline]
+    pub(crate) fn from_slice(buffer: &'a [u8]) -> Option<Self> {
+        // INVARIANT: A slice is valid for its length.
+        (buffer.len() >= BLOCK_SIZE && buffer.as_ptr().cast::<u64>().is_aligned()).then_some(Self {
+            ptr: buffer.as_ptr(),
+            _life: PhantomData,
+        })
+    }
+
+    #[inline(always)]
+    fn word(self, i: usize) -> u64 {
+        // SAFETY: Callers pass `i` below `BLOCK_SIZE / WORD`, and the block is readable and aligned by the type invariant.
+        // Volatile: somebody may be writing to it, and each word is to be read once.
+        unsafe { self.ptr.cast::<u64>().add(i).read_volatile() }
+    }
+
+    /// The 64-bit pattern that fills the block, if there is one.
+    #[inline]
+    pub(crate) fn same_filled(self) -> Option<u64> {
+        const WORDS: usize = BLOCK_SIZE / WORD;
+        let first = self.word(0);
+        // Most blocks differ at the ends already: many begin with a header and end in zeros.
+        if first != self.word(WORDS - 1) {
+            return None;
+        }
+        let mut i = 0;
+        while i < WORDS {
+            // One branch for a batch: half the instructions of one for each word.
+            let mut differing = 0;
+            let mut k = 0;
+            while k < BATCH {
+                differing |= self.word(i + k) ^ first;
+                k += 1;
+            }
+            if differing != 0 {
+                return None;
+            }
+            i += BATCH;
+        }
+        Some(first)
+    }
+}
+
+/// A block to write to.
+///
+/// # Invariants
+///
+/// `ptr` is valid for writes of [`BLOCK_SIZE`] bytes and aligned to 8.
+pub(crate) struct Dest<'a> {
+    ptr: *mut u8,
+    _life: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Dest<'a> {
+    /// A block in a buffer of our own; `None` if it is too short or not aligned to 8.
+    #[inline]
+    pub(crate) fn from_slice(buffer: &'a mut [u8]) -> Option<Self> {
+        // INVARIANT: A slice is valid for its length.
+        (buffer.len() >= BLOCK_SIZE && buffer.as_ptr().cast::<u64>().is_aligned()).then_some(Self {
+            ptr: buffer.as_mut_ptr(),
+            _life: PhantomData,
+        })
+    }
+
+    #[inline]
+    pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.ptr
+    }
+
+    /// Fills the block with `pattern`.
+    #[inline]
+    pub(crate) fn fill(&mut self, pattern: u64) {
+        // CAST: The lowest byte, to compare with.
+        let byte = pattern as u8;
+        if pattern == u64::from_ne_bytes([byte; WORD]) {
+            // SAFETY: By the type invariant. A memset, the fastest that the machine has.
+            unsafe { self.ptr.write_bytes(byte, BLOCK_SIZE) };
+            return;
+        }
+        for i in 0..BLOCK_SIZE / WORD {
+            // SAFETY: By the type invariant and the bounds of the loop.
+            unsafe { self.ptr.cast::<u64>().add(i).write_volatile(pattern) };
+        }
+    }
+
+    /// Copies a block's worth of `data`; shorter data leaves the rest as it is.
+    #[inline]
+    pub(crate) fn copy_from(&mut self, data: &[u8]) {
+        let len = data.len().min(BLOCK_SIZE);
+        // SAFETY: By the type invariant, and `data` is ours and thus somewhere else.
+        unsafe { ptr::copy_nonoverlapping(data.as_ptr(), self.ptr, len) };
+    }
+}
+
+/// A piece of a page of a bio.
+///
+/// # Invariants
+///
+/// `offset + len` is at most `PAGE_SIZE`; `offset` and `len` are multiples of 512. The page stays while `'a` lasts.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece<'a> {
+    page: *mut bindings::page,
+    offset: usize,
+    len: usize,
+    _life: PhantomData<&'a ()>,
+}
+
+impl<'a> Piece<'a> {
+    /// # Safety
+    ///
+    /// As the type invariants say.
+    #[inline]
+    pub(super) unsafe fn new(page: *mut bindings::page, offset: usize, len: usize) -> Self {
+        // INVARIANT: By the safety requirements of this function.
+        Self {
+            page,
+            offset,
+            len,
+            _life: PhantomData,
+        }
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+
+    /// The memory node of the page.
+    #[inline]
+    pub(crate) fn nid(self) -> i32 {
+        // SAFETY: The page is live by the type invariant.
+        unsafe { bindings::page_to_nid(self.page) }
+    }
+
+    #[inline]
+    fn mapped<R>(self, f: impl FnOnce(*mut u8) -> R) -> R {
+        // SAFETY: The page is live by the type invariant.
+        let base = unsafe { bindings::kmap_local_page(self.page) };
+        // SAFETY: `offset` lies in the page by the type invariant.
+        let ret = f(unsafe { base.cast::<u8>().add(self.offset) });
+        // SAFETY: Undoes the mapping above; mappings made in `f` have been undone before.
+        unsafe { bindings::kunmap_local(base) };
+        ret
+    }
+
+    /// Calls `f` with a piece that is a whole block, to read from it.
+    #[inline]
+    pub(crate) fn with_source<R>(self, f: impl FnOnce(Source<'_>) -> R) -> Option<R> {
+        // INVARIANT: The piece is a block long, and lies at a multiple of 512.
+        (self.len == BLOCK_SIZE).then(|| {
+            self.mapped(|ptr| {
+                f(Source {
+                    ptr,
+                    _life: PhantomData,
+                })
+            })
+        })
+    }
+
+    /// Calls `f` with a piece that is a whole block, to write to it.
+    #[inline]
+    pub(crate) fn with_dest<R>(self, f: impl FnOnce(Dest<'_>) -> R) -> Option<R> {
+        // INVARIANT: As in `with_source()`.
+        (self.len == BLOCK_SIZE).then(|| {
+            self.mapped(|ptr| {
+                f(Dest {
+                    ptr,
+                    _life: PhantomData,
+                })
+            })
+        })
+    }
+
+    /// Copies the piece to the start of `buffer`, as far as that goes. Returns the bytes copied.
+    pub(crate) fn copy_to(self, buffer: &mut [u8]) -> usize {
+        let len = self.len.min(buffer.len());
+        // SAFETY: `len` bytes are readable at the piece and writable in `buffer`, which is ours.
+        self.mapped(|ptr| unsafe { ptr::copy_nonoverlapping(ptr, buffer.as_mut_ptr(), len) });
+        len
+    }
+
+    /// Copies the start of `buffer` to the piece, as far as that goes. Returns the bytes copied.
+    pub(crate) fn copy_from(self, buffer: &[u8]) -> usize {
+        let len = self.len.min(buffer.len());
+        // SAFETY: `len` bytes are writable at the piece and readable in `buffer`, which is ours.
+        self.mapped(|ptr| unsafe { ptr::copy_nonoverlapping(buffer.as_ptr(), ptr, len) });
+        len
+    }
+}

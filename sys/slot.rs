@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One slot: a 64-bit word that holds a lock bit and owns what the slot stores.
+//!
+//! The word, from bit 0:
+//!
+//! | bits | what |
+//! |---|---|
+//! | 1 | lock: somebody owns the content |
+//! | 1 | waiters: somebody sleeps for the lock |
+//! | 1 | free requested: whoever holds the lock empties the slot on letting go |
+//! | 2 | what the body is: nothing (0), a plain value (1), an object of the pool (2) |
+//! | 17 | the table's own bits (see `table::meta`), opaque here |
+//! | 42 | the body: a value, or the packed handle of an object |
+//!
+//! An object's handle goes in by value and comes out by value, under the lock, so that it can be freed once only.
+//!
+//! # Locking
+//!
+//! Taking a free lock is one compare-and-exchange, and so is letting go. A busy lock is tried a few times, then slept on:
+//! the sleeper sets the waiters bit once it is queued, and only an unlock that finds that bit pays for a wake-up. One
+//! sleeper is woken at a time; it wakes the next when it lets go in turn, as it cannot know whether more are queued.
+//!
+//! The waiters and free-requested bits are set only while the lock bit is.
+
+use super::{
+    waitbit,
+    zsmalloc::{
+        Handle,
+        PackedHandle, //
+    }, //
+};
+use kernel::{
+    processor::cpu_relax,
+    sync::atomic::{
+        Acquire,
+        Atomic,
+        Full,
+        Relaxed,
+        Release, //
+    }, //
+};
+
+const LOCK: u64 = 1 << 0;
+const WAITERS: u64 = 1 << 1;
+const FREE_REQUESTED: u64 = 1 << 2;
+const LOCK_BITS: u64 = LOCK | WAITERS | FREE_REQUESTED;
+
+const KIND_SHIFT: u32 = 3;
+const KIND_MASK: u64 = 0x3;
+const META_SHIFT: u32 = KIND_SHIFT + 2;
+/// Bits that the table has for itself in each slot.
+pub(crate) const META_BITS: u32 = 17;
+const META_MASK: u64 = (1 << META_BITS) - 1;
+const BODY_SHIFT: u32 = META_SHIFT + META_BITS;
+/// Bits of a slot's body.
+pub(crate) const BODY_BITS: u32 = u64::BITS - BODY_SHIFT;
+
+const KIND_EMPTY: u64 = 0;
+const KIND_VALUE: u64 = 1;
+const KIND_OBJECT: u64 = 2;
+
+/// How often a busy lock is looked at before sleeping: about as long as the shortest critical section.
+const SPINS: u32 = 32;
+
+const _: () = assert!(core::mem::size_of::<kernel::ffi::c_ulong>() == core::mem::size_of::<u64>());
+
+/// What a slot stores, moved in and out by value.
+#[derive(Debug)]
+#[must_use = "an object that is dropped here is lost to the pool"]
+pub(crate) enum Body {
+    /// Nothing.
+    Empty,
+    /// A value of at most [`BODY_BITS`] bits.
+    Value(u64),
+    /// An object of the pool.
+    Object(Handle),
+}
+
+/// What a slot stores, borrowed.
+#[derive(Clone, Copy)]
+pub(crate) enum View<'a> {
+    /// Nothing.
+    Empty,
+    /// A plain value.
+    Value(u64),
+    /// An object of the pool.
+    Object(PackedHandle<'a>),
+}
+
+impl Body {
+    /// The same, borrowed.
+    #[inline]
+    pub(crate) fn view(&self) -> View<'_> {
+        match self {
+            Self::Empty => View::Empty,
+            Self::Value(value) => View::Value(*value),
+            Self::Object(handle) => View::Object(handle.borrow()),
+        }
+    }
+}
+
+/// What slots belong to.
+pub(crate) trait Owner {
+    /// Somebody asked for a slot to be freed while it was locked, and now the lock is about to be let go of: this is what
+    /// the slot stored. Called with the lock held. Any context.
+    fn freed(&self, meta: u32, body: Body);
+}
+
+/// A slot as it was at one moment, without the lock: enough for what has no object.
+#[derive(Clone, Copy)]
+pub(crate) struct Snapshot(u64);
+
+impl Snapshot {
+    /// The value, if the slot held a plain one. What an object holds can be seen under the lock only.
+    #[inline]
+    pub(crate) fn value(self) -> Option<u64> {
+        (kind(self.0) == KIND_VALUE).then_some(self.0 >> BODY_SHIFT)
+    }
+
+    /// Whether the slot held nothing.
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        kind(self.0) == KIND_EMPTY
+    }
+}
+
+#[inline]
+const fn kind(word: u64) -> u64 {
+    (word >> KIND_SHIFT) & KIND_MASK
+}
+
+/// One slot.
+///
+/// # Invariants
+///
+/// - A word of kind "object" owns the object whose handle it packs; that handle was moved in through [`Guard::replace`].
+/// - `WAITERS` and `FREE_REQUESTED` are set only while `LOCK` is.
+/// - All zeros is a valid, empty, unlocked slot.
+#[repr(transparent)]
+pub(crate) struct Slot(Atomic<u64>);
+
+struct Announce;
+
+impl waitbit::Parker for Announce {
+    fn announce(word: &Atomic<u64>) -> bool {
+        let mut seen = word.load(Relaxed);
+        while seen & LOCK != 0 {
+            match word.cmpxchg(seen, seen | WAITERS, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+}
+
+impl Slot {
+    /// An empty, unlocked slot.
+    #[cfg(test)]
+    pub(crate) fn new() -> Self {
+        Self(Atomic::new(0))
+    }
+
+    /// What the slot holds at this moment, without taking the lock.
+    ///
+    /// While the lock is held, this is what the slot held before. Any context.
+    #[inline]
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot(self.0.load(Acquire))
+    }
+
+    /// Takes the lock. May sleep.
+    #[inline]
+    pub(crate) fn lock<'a, O: Owner>(&'a self, owner: &'a O) -> Guard<'a, O> {
+        match self.try_lock(owner) {
+            Some(guard) => guard,
+            None => self.lock_contended(owner),
+        }
+    }
+
+    /// Takes the lock if it is free. Any context.
+    #[inline]
+    pub(crate) fn try_lock<'a, O: Owner>(&'a self, owner: &'a O) -> Option<Guard<'a, O>> {
+        let mut seen = self.0.load(Relaxed);
+        while seen & LOCK == 0 {
+            match self.0.cmpxchg(seen, seen | LOCK, Acquire) {
+                Ok(_) => return Some(Guard::new(self, owner, seen | LOCK, false)),
+                Err(now) => seen = now,
+            }
+        }
+        None
+    }
+
+    #[cold]
+    fn lock_contended<'a, O: Owner>(&'a self, owner: &'a O) -> Guard<'a, O> {
+        for _ in 0..SPINS {
+            cpu_relax();
+            if let Some(guard) = self.try_lock(owner) {
+                return guard;
+            }
+        }
+        waitbit::lock_slow::<Announce>(&self.0);
+        Guard::new(self, owner, self.0.load(Relaxed), true)
+    }
+
+    /// Asks the current holder of the lock to empty the slot when it lets go. Any context.
+    ///
+    /// Returns `false`, with nothing done, if nobody holds the lock.
+    pub(crate) fn request_free(&self) -> bool {
+        let mut seen = self.0.load(Relaxed);
+        while seen & LOCK != 0 {
+            match self.0.cmpxchg(seen, seen | FREE_REQUESTED, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Takes out what the slot stores, with exclusive access instead of the lock.
+    pub(crate) fn get_mut_take(&mut self) -> (u32, Body) {
+        let word = core::mem::replace(self.0.get_mut(), 0);
+        (meta(word), unpack(word))
+    }
+}
+
+#[inline]
+fn meta(word: u64) -> u32 {
+    // CAST: Masked to `META_BITS`, which is less than 32.
+    ((word >> META_SHIFT) & META_MASK) as u32
+}
+
+/// Turns a word that owns its body into the body. The caller forgets the word.
+#[inline]
+fn unpack(word: u64) -> Body {
+    let body = word >> BODY_SHIFT;
+    match kind(word) {
+        KIND_VALUE => Body::Value(body),
+        // SAFETY: By the type invariant of `Slot`, the word owned this object, and the caller gives up the word.
+        KIND_OBJECT => Body::Object(unsafe { Handle::from_packed(body) }),
+        _ => Body::Empty,
+    }
+}
+
+#[inline]
+fn pack(meta: u32, body: Body) -> u64 {
+    let (kind, bits) = match body {
+        Body::Empty => return 0,
+        Body::Value(v) => (KIND_VALUE, v),
+        Body::Object(h) => (KIND_OBJECT, h.into_packed()),
+    };
+    kind << KIND_SHIFT | (u64::from(meta) & META_MASK) << META_SHIFT | bits << BODY_SHIFT
+}
+
+/// The lock of a slot, and with it the only way to what the slot stores.
+#[must_use = "the lock is let go of at once when this is dropped"]
+pub(crate) struct Guard<'a, O: Owner> {
+    slot: &'a Slot,
+    owner: &'a O,
+    /// The word in memory as far as we know: others may set `WAITERS` and `FREE_REQUESTED`.
+    seen: u64,
+    /// The content that unlocking will store, without lock bits.
+    ///
+    /// # Invariants
+    ///
+    /// Owns the body, in place of the word in memory, for as long as the guard lives.
+    content: u64,
+    /// Whether others may be asleep although the waiters bit is clear.
+    slept: bool,
+}
+
+impl<'a, O: Owner> Guard<'a, O> {
+    #[inline]
+    fn new(slot: &'a Slot, owner: &'a O, seen: u64, slept: bool) -> Self {
+        // INVARIANT: We own the lock, hence the content.
+        Self {
+            slot,
+            owner,
+            seen,
+            content: seen & !LOCK_BITS,
+            slept,
+        }
+    }
+
+    /// What the slot belongs to.
+    #[inline]
+    pub(crate) fn owner(&self) -> &'a O {
+        self.owner
+    }
+
+    /// The table's own bits.
+    #[inline]
+    pub(crate) fn meta(&self) -> u32 {
+        meta(self.content)
+    }
+
+    /// What the slot stores.
+    #[inline]
+    pub(crate) fn view(&self) -> View<'_> {
+        let body = self.content >> BODY_SHIFT;
+        match kind(self.content) {
+            KIND_VALUE => View::Value(body),
+            // SAFETY: By the type invariant the content owns this object while `self` is borrowed.
+            KIND_OBJECT => View::Object(unsafe { PackedHandle::new(body) }),
+            _ => View::Empty,
+        }
+    }
+
+    /// Puts `body` into the slot and returns what was there.
+    ///
+    /// Values have at most [`BODY_BITS`] bits; what is above is cut off.
+    #[inline]
+    pub(crate) fn replace(&mut self, meta: u32, body: Body) -> (u32, Body) {
+        let old = core::mem::replace(&mut self.content, pack(meta, body));
+        (self::meta(old), unpack(old))
+    }
+
+    #[cold]
+    fn unlock_contended(&mut self) {
+        // Full ordering: the cleared lock bit must be visible before the wait queue is looked at.
+        while let Err(now) = self.slot.0.cmpxchg(self.seen, self.content, Full) {
+            if now & FREE_REQUESTED != 0 && self.seen & FREE_REQUESTED == 0 {
+                let (meta, body) = self.replace(0, Body::Empty);
+                self.owner.freed(meta, body);
+            }
+            self.seen = now;
+        }
+        if self.slept || self.seen & WAITERS != 0 {
+            waitbit::wake(&self.slot.0);
+        }
+    }
+}
+
+impl<O: Owner> Drop for Guard<'_, O> {
+    /// Lets go of the lock, and empties the slot if somebody asked for that meanwhile.
+    #[inline]
+    fn drop(&mut self) {
+        let unlocked = |guard: &Self| {
+            let word = &guard.slot.0;
+            word.cmpxchg(guard.seen, guard.content, Release).is_ok()
+        };
+        if self.slept || !unlocked(self) {
+            self.unlock_contended();
+        }
+    }
+}
