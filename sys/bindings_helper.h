@@ -9,6 +9,7 @@
 #include <linux/gfp.h>
 #include <linux/lz4.h>
 #include <linux/lzo.h>
+#include <linux/part_stat.h>
 #include <linux/zlib.h>
 #include <linux/zsmalloc.h>
 #include <linux/zstd.h>

@@ -255,6 +255,8 @@ impl<T: Operations> Claim<'_, T> {
     pub(crate) fn clear_io_stats(&self) {
         // SAFETY: By the type invariant of `Disk`.
         let stats = unsafe { (*self.0.part0()).bd_stats };
+        // The kernel crate's bindings know the type by name only, and so with a size of 0.
+        let stats = stats.cast::<ffi::disk_stats>();
         for cpu in 0..kernel::cpu::nr_cpu_ids() as usize {
             #[cfg(CONFIG_SMP)]
             // SAFETY: The array has an entry for each possible CPU number.
