@@ -17,9 +17,9 @@
 //!
 //! # Locking
 //!
-//! Taking a free lock is one compare-and-exchange, and so is letting go. A busy lock is tried a few times, then slept on:
-//! the sleeper sets the waiters bit once it is queued, and only an unlock that finds that bit pays for a wake-up. One
-//! sleeper is woken at a time; it wakes the next when it lets go in turn, as it cannot know whether more are queued.
+//! Taking a free lock is one compare-and-exchange, and so is letting go. A busy lock is looked at a few times, then slept
+//! for: the sleeper sets the waiters bit once it is queued, and only an unlock that finds that bit pays for waking. It wakes
+//! all, who try again or announce themselves again, so the bit need not be kept for anybody.
 //!
 //! The waiters and free-requested bits are set only while the lock bit is.
 
@@ -59,9 +59,6 @@ pub(crate) const BODY_BITS: u32 = u64::BITS - BODY_SHIFT;
 const KIND_EMPTY: u64 = 0;
 const KIND_VALUE: u64 = 1;
 const KIND_OBJECT: u64 = 2;
-
-/// How often a busy lock is looked at before sleeping: about as long as the shortest critical section.
-const SPINS: u32 = 32;
 
 const _: () = assert!(core::mem::size_of::<kernel::ffi::c_ulong>() == core::mem::size_of::<u64>());
 
@@ -140,21 +137,6 @@ const fn kind(word: u64) -> u64 {
 #[repr(transparent)]
 pub(crate) struct Slot(Atomic<u64>);
 
-struct Announce;
-
-impl waitbit::Parker for Announce {
-    fn announce(word: &Atomic<u64>) -> bool {
-        let mut seen = word.load(Relaxed);
-        while seen & LOCK != 0 {
-            match word.cmpxchg(seen, seen | WAITERS, Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
-    }
-}
-
 impl Slot {
     /// An empty, unlocked slot.
     #[cfg(test)]
@@ -185,7 +167,7 @@ impl Slot {
         let mut seen = self.0.load(Relaxed);
         while seen & LOCK == 0 {
             match self.0.cmpxchg(seen, seen | LOCK, Acquire) {
-                Ok(_) => return Some(Guard::new(self, owner, seen | LOCK, false)),
+                Ok(_) => return Some(Guard::new(self, owner, seen | LOCK)),
                 Err(now) => seen = now,
             }
         }
@@ -194,14 +176,28 @@ impl Slot {
 
     #[cold]
     fn lock_contended<'a, O: Owner>(&'a self, owner: &'a O) -> Guard<'a, O> {
-        for _ in 0..SPINS {
+        for _ in 0..waitbit::SPINS {
             cpu_relax();
             if let Some(guard) = self.try_lock(owner) {
                 return guard;
             }
         }
-        waitbit::lock_slow::<Announce>(&self.0);
-        Guard::new(self, owner, self.0.load(Relaxed), true)
+        waitbit::wait_until(&self.0, || {
+            let mut seen = self.0.load(Relaxed);
+            loop {
+                if seen & LOCK == 0 {
+                    match self.0.cmpxchg(seen, seen | LOCK, Acquire) {
+                        Ok(_) => return Some(Guard::new(self, owner, seen | LOCK)),
+                        Err(now) => seen = now,
+                    }
+                } else {
+                    match self.0.cmpxchg(seen, seen | WAITERS, Relaxed) {
+                        Ok(_) => return None,
+                        Err(now) => seen = now,
+                    }
+                }
+            }
+        })
     }
 
     /// Asks the current holder of the lock to empty the slot when it lets go. Any context.
@@ -266,20 +262,17 @@ pub(crate) struct Guard<'a, O: Owner> {
     ///
     /// Owns the body, in place of the word in memory, for as long as the guard lives.
     content: u64,
-    /// Whether others may be asleep although the waiters bit is clear.
-    slept: bool,
 }
 
 impl<'a, O: Owner> Guard<'a, O> {
     #[inline]
-    fn new(slot: &'a Slot, owner: &'a O, seen: u64, slept: bool) -> Self {
+    fn new(slot: &'a Slot, owner: &'a O, seen: u64) -> Self {
         // INVARIANT: We own the lock, hence the content.
         Self {
             slot,
             owner,
             seen,
             content: seen & !LOCK_BITS,
-            slept,
         }
     }
 
@@ -326,8 +319,8 @@ impl<'a, O: Owner> Guard<'a, O> {
             }
             self.seen = now;
         }
-        if self.slept || self.seen & WAITERS != 0 {
-            waitbit::wake(&self.slot.0);
+        if self.seen & WAITERS != 0 {
+            waitbit::wake_all(&self.slot.0);
         }
     }
 }
@@ -336,11 +329,8 @@ impl<O: Owner> Drop for Guard<'_, O> {
     /// Lets go of the lock, and empties the slot if somebody asked for that meanwhile.
     #[inline]
     fn drop(&mut self) {
-        let unlocked = |guard: &Self| {
-            let word = &guard.slot.0;
-            word.cmpxchg(guard.seen, guard.content, Release).is_ok()
-        };
-        if self.slept || !unlocked(self) {
+        let word = &self.slot.0;
+        if word.cmpxchg(self.seen, self.content, Release).is_err() {
             self.unlock_contended();
         }
     }

@@ -1,71 +1,78 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sleeping on the lock bit of a slot word.
+//! Sleeping for a slot.
 //!
 //! Kept apart from the lock itself so that a model checker can put its own blocking primitive in the place of this file.
 //!
-//! C header: [`include/linux/wait_bit.h`](srctree/include/linux/wait_bit.h)
+//! The sleepers queue where the kernel's own sleepers for bits do, in a table of wait queues that is hashed by address, but
+//! not with the kernel's `wait_on_bit_lock()`: that one drops a wake-up if somebody else has taken the bit meanwhile, and
+//! counts on a wake-up at each unlock, which is what slots do not pay for.
+//!
+//! C headers: [`include/linux/wait.h`](srctree/include/linux/wait.h),
+//! [`include/linux/wait_bit.h`](srctree/include/linux/wait_bit.h)
 
 use kernel::{
     bindings,
     ffi::{
         c_int,
-        c_ulong, //
+        c_ulong,
+        c_void, //
     },
-    sync::atomic::Atomic, //
+    sync::atomic::Atomic,
+    types::Opaque, //
 };
 
-/// `TASK_UNINTERRUPTIBLE` with the type that the wait functions take; its value is part of the tracing ABI.
-const TASK_UNINTERRUPTIBLE: u32 = 0x2;
+/// How often a busy lock is looked at before sleeping: about as long as the shortest critical section.
+pub(super) const SPINS: u32 = 32;
 
-/// Decides whether a queued waiter still has to sleep; see [`lock_slow`].
-pub(super) trait Parker {
-    /// Called with the waiter queued: announces it in `word` if bit 0 is still set.
-    ///
-    /// Returns whether the waiter should sleep.
-    fn announce(word: &Atomic<u64>) -> bool;
-}
+/// The bit whose wait queue is used; any would do, as long as it is always the same.
+const BIT: c_int = 0;
 
-/// Sets bit 0 of `word`, sleeping while it is set.
+// The values of these task states are known to user space, by way of `/proc`.
+const TASK_UNINTERRUPTIBLE: c_int = 0x2;
+const TASK_NORMAL: u32 = 0x3;
+
+/// Calls `attempt` until it returns something, and sleeps after each time that it does not, until [`wake_all`] is called for
+/// the same word.
 ///
-/// Before each sleep, and already on the wait queue, [`Parker::announce`] is asked. Whoever clears the bit and finds the
-/// announcement calls [`wake`]; one waiter is woken at a time. Full ordering. May sleep.
+/// When `attempt` is called, this thread is on the wait queue already, so a wake-up that comes after it has looked at the
+/// word is not lost. It must not sleep. Wake-ups may be spurious. May sleep.
 #[cold]
-pub(super) fn lock_slow<P: Parker>(word: &Atomic<u64>) {
-    // SAFETY: `word` is a live 64-bit word for the whole call, and `unsigned long` is 64 bits wide (checked in `slot.rs`).
-    // The action is called with the key that this function builds from `word`.
-    unsafe {
-        bindings::out_of_line_wait_on_bit_lock(
-            word.as_ptr().cast::<c_ulong>(),
-            0,
-            Some(park::<P>),
-            TASK_UNINTERRUPTIBLE,
-        )
-    };
-}
-
-/// Wakes one sleeper of [`lock_slow`] on `word`, if there is one. Any context.
-///
-/// The caller has cleared bit 0 with a fully ordered operation.
-#[cold]
-pub(super) fn wake(word: &Atomic<u64>) {
-    // SAFETY: Only the address is used, as the key of the hashed wait queues.
-    unsafe { bindings::wake_up_bit(word.as_ptr().cast::<c_ulong>(), 0) };
-}
-
-/// The action that the kernel runs for a queued waiter while the bit is set.
-///
-/// # Safety
-///
-/// `key` is the key that [`lock_slow`] made, whose `flags` is the address of a live slot word.
-unsafe extern "C" fn park<P: Parker>(key: *mut bindings::wait_bit_key, mode: c_int) -> c_int {
-    // SAFETY: By the safety requirements of this function.
-    let word = unsafe { (*key).flags }.cast::<u64>();
-    // SAFETY: The word belongs to an `Atomic<u64>` that outlives the wait, and is accessed atomically only.
-    let word = unsafe { Atomic::from_ptr(word) };
-    if P::announce(word) {
-        // SAFETY: `key` is the one that we were called with. The mode is uninterruptible, so the result is 0.
-        unsafe { bindings::bit_wait(key, mode) };
+pub(super) fn wait_until<T>(word: &Atomic<u64>, mut attempt: impl FnMut() -> Option<T>) -> T {
+    // SAFETY: Only the address is used, as a key.
+    let queue = unsafe { bindings::bit_waitqueue(word.as_ptr().cast::<c_ulong>(), BIT) };
+    let entry = Opaque::<bindings::wait_queue_entry>::uninit();
+    // SAFETY: The entry is ours, and stays where it is until it is off the queue.
+    unsafe { bindings::init_wait(entry.get()) };
+    loop {
+        // SAFETY: Queue and entry are initialised. Not an exclusive waiter: the queue is shared with sleepers for other
+        // words, and must not swallow their wake-ups.
+        unsafe { bindings::prepare_to_wait(queue, entry.get(), TASK_UNINTERRUPTIBLE) };
+        if let Some(value) = attempt() {
+            // SAFETY: As above. Sets the task running again.
+            unsafe { bindings::finish_wait(queue, entry.get()) };
+            return value;
+        }
+        // SAFETY: This may sleep, as the caller has been told.
+        unsafe { bindings::schedule() };
     }
-    0
+}
+
+/// Wakes everybody who sleeps in [`wait_until`] for `word`. Any context.
+///
+/// The caller has changed the word with a fully ordered operation.
+#[cold]
+pub(super) fn wake_all(word: &Atomic<u64>) {
+    let word = word.as_ptr().cast::<c_ulong>();
+    // The key is for the kernel's own sleepers on the same queue, who compare it with theirs.
+    let mut key = bindings::wait_bit_key {
+        flags: word,
+        bit_nr: BIT,
+        timeout: 0,
+    };
+    // SAFETY: The queues live as long as the kernel; the key outlives the call.
+    unsafe {
+        let queue = bindings::bit_waitqueue(word, BIT);
+        bindings::__wake_up(queue, TASK_NORMAL, 1, (&raw mut key).cast::<c_void>());
+    }
 }
