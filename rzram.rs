@@ -166,8 +166,15 @@ impl Registry {
             place.disk.clone().ok_or(ENODEV)?
         };
         device::remove(&disk)?;
-        // The last reference frees what the disk has. Whoever else had one failed to claim the disk.
-        drop(disk);
+        let listed = {
+            let mut disks = self.disks.lock();
+            disks
+                .iter_mut()
+                .find(|place| place.id == id)
+                .and_then(|place| place.disk.take())
+        };
+        // Frees what the disk has, which may take a while: not under the mutex.
+        drop((listed, disk));
         self.release(id);
         pr_info!("Removed device: rzram{}\n", id);
         Ok(())

@@ -131,9 +131,10 @@ impl Active {
             Stored::Nothing => dest.fill(0),
             Stored::Pattern(pattern) => dest.fill(pattern),
             Stored::PatternObject(object) => dest.fill(self.table.read_pattern(object)?),
-            Stored::Raw(object) => self
-                .table
-                .read_object(object, BLOCK_SIZE, &mut [], |data| dest.copy_from(data))?,
+            Stored::Raw(object) => {
+                self.table
+                    .read_object(object, BLOCK_SIZE, &mut [], |data| dest.copy_from(data))??
+            }
             Stored::Compressed(object, len) => self.compressor.with_unpacker(|unpacker| {
                 let (scratch, decompress) = unpacker.parts();
                 self.table

@@ -11,7 +11,10 @@ use core::{
     marker::PhantomData,
     ptr, //
 };
-use kernel::bindings;
+use kernel::{
+    bindings,
+    prelude::*, //
+};
 
 /// Bytes of a block: what one slot stores, and the logical block size of a disk.
 pub(crate) const BLOCK_SIZE: usize = 4096;
@@ -84,6 +87,58 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Writes `pattern` all over a block.
+///
+/// # Safety
+///
+/// `ptr` is valid for writes of [`BLOCK_SIZE`] bytes and aligned to 8.
+#[inline]
+unsafe fn fill_block(ptr: *mut u8, pattern: u64) {
+    // By words, as `memset64()` does it there: every x86-64 has a fast way for these.
+    #[cfg(CONFIG_X86_64)]
+    // SAFETY: Writes `BLOCK_SIZE` bytes from `ptr` on; the kernel keeps the direction flag clear.
+    unsafe {
+        core::arch::asm!(
+            "rep stosq",
+            inout("rcx") BLOCK_SIZE / WORD => _,
+            inout("rdi") ptr => _,
+            in("rax") pattern,
+            options(nostack, preserves_flags),
+        );
+    }
+    #[cfg(not(CONFIG_X86_64))]
+    for i in 0..BLOCK_SIZE / WORD {
+        // SAFETY: By the safety requirements of this function.
+        unsafe { ptr.cast::<u64>().add(i).write_volatile(pattern) };
+    }
+}
+
+/// Copies a block.
+///
+/// # Safety
+///
+/// `from` is valid for reads and `to` for writes of [`BLOCK_SIZE`] bytes, and they do not overlap.
+#[inline]
+unsafe fn copy_block(from: *const u8, to: *mut u8) {
+    // By words, as `copy_page()` does it there.
+    #[cfg(CONFIG_X86_64)]
+    // SAFETY: Copies `BLOCK_SIZE` bytes; the kernel keeps the direction flag clear.
+    unsafe {
+        core::arch::asm!(
+            "rep movsq",
+            inout("rcx") BLOCK_SIZE / WORD => _,
+            inout("rsi") from => _,
+            inout("rdi") to => _,
+            options(nostack, preserves_flags),
+        );
+    }
+    #[cfg(not(CONFIG_X86_64))]
+    // SAFETY: By the safety requirements of this function.
+    unsafe {
+        ptr::copy_nonoverlapping(from, to, BLOCK_SIZE)
+    };
+}
+
 /// A block to write to.
 ///
 /// # Invariants
@@ -113,25 +168,19 @@ impl<'a> Dest<'a> {
     /// Fills the block with `pattern`.
     #[inline]
     pub(crate) fn fill(&mut self, pattern: u64) {
-        // CAST: The lowest byte, to compare with.
-        let byte = pattern as u8;
-        if pattern == u64::from_ne_bytes([byte; WORD]) {
-            // SAFETY: By the type invariant. A memset, the fastest that the machine has.
-            unsafe { self.ptr.write_bytes(byte, BLOCK_SIZE) };
-            return;
-        }
-        for i in 0..BLOCK_SIZE / WORD {
-            // SAFETY: By the type invariant and the bounds of the loop.
-            unsafe { self.ptr.cast::<u64>().add(i).write_volatile(pattern) };
-        }
+        // SAFETY: By the type invariant.
+        unsafe { fill_block(self.ptr, pattern) };
     }
 
-    /// Copies a block's worth of `data`; shorter data leaves the rest as it is.
+    /// Copies `data`, which is a block; anything else is `EINVAL`.
     #[inline]
-    pub(crate) fn copy_from(&mut self, data: &[u8]) {
-        let len = data.len().min(BLOCK_SIZE);
-        // SAFETY: By the type invariant, and `data` is ours and thus somewhere else.
-        unsafe { ptr::copy_nonoverlapping(data.as_ptr(), self.ptr, len) };
+    pub(crate) fn copy_from(&mut self, data: &[u8]) -> Result {
+        if data.len() != BLOCK_SIZE {
+            return Err(EINVAL);
+        }
+        // SAFETY: By the type invariant and the length just checked; `data` is ours and thus somewhere else.
+        unsafe { copy_block(data.as_ptr(), self.ptr) };
+        Ok(())
     }
 }
 
