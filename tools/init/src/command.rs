@@ -41,7 +41,11 @@ pub fn run(boot: &Boot) -> Result<i32> {
             if let Some((_, to)) = err.as_mut() {
                 let _ = writeln!(to, "vm: cannot run {}: {error}", boot.argv[0]);
             }
-            Ok(if error.kind() == ErrorKind::NotFound { 127 } else { 126 })
+            Ok(if error.kind() == ErrorKind::NotFound {
+                127
+            } else {
+                126
+            })
         }
     }
 }
@@ -56,7 +60,10 @@ fn prepare(boot: &Boot) -> Result<(Command, Vec<Stream>)> {
         .args(args)
         .current_dir(WORK_DIR)
         .env_clear()
-        .env("PATH", "/rzram:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/rzram",
+        )
         .env("HOME", "/root")
         .env("LANG", "C.UTF-8")
         .env("TERM", "dumb")
@@ -64,15 +71,33 @@ fn prepare(boot: &Boot) -> Result<(Command, Vec<Stream>)> {
     let Some((rows, columns)) = boot.terminal else {
         let (out_read, out_write) = pipe()?;
         let (err_read, err_write) = pipe()?;
-        command.stdin(Stdio::null()).stdout(out_write).stderr(err_write);
-        let streams = vec![(end(out_read)?, port(PORT_OUT)?), (end(err_read)?, port(PORT_ERR)?)];
+        command
+            .stdin(Stdio::null())
+            .stdout(out_write)
+            .stderr(err_write);
+        let streams = vec![
+            (end(out_read)?, port(PORT_OUT)?),
+            (end(err_read)?, port(PORT_ERR)?),
+        ];
         return Ok((command, streams));
     };
-    let terminal = OpenOptions::new().read(true).write(true).open("/dev/hvc0").context("no terminal")?;
-    let size = nix::libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let terminal = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/hvc0")
+        .context("no terminal")?;
+    let size = nix::libc::winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
     // SAFETY: the descriptor is open and the structure outlives the call.
     unsafe { set_window_size(terminal.as_raw_fd(), &size) }?;
-    command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
+    command
+        .stdin(terminal.try_clone()?)
+        .stdout(terminal.try_clone()?)
+        .stderr(terminal);
     // SAFETY: between fork and exec only system calls are made.
     unsafe {
         command.pre_exec(|| {
@@ -98,14 +123,20 @@ fn spawn(mut command: Command) -> std::io::Result<Pid> {
     }
     // The child is reaped below, together with orphans; dropping `command` closes our writing ends.
     let child = command.spawn()?;
-    Ok(Pid::from_raw(i32::try_from(child.id()).map_err(std::io::Error::other)?))
+    Ok(Pid::from_raw(
+        i32::try_from(child.id()).map_err(std::io::Error::other)?,
+    ))
 }
 
 /// Carries output until the command has ended and its output is read up.
 fn pump(child: Pid, signals: &SignalFd, mut streams: Vec<Stream>) -> Result<i32> {
     loop {
         let mut waiting = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-        waiting.extend(streams.iter().map(|(from, _)| PollFd::new(from.as_fd(), PollFlags::POLLIN)));
+        waiting.extend(
+            streams
+                .iter()
+                .map(|(from, _)| PollFd::new(from.as_fd(), PollFlags::POLLIN)),
+        );
         match poll(&mut waiting, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
@@ -145,7 +176,9 @@ fn reap(child: Pid) -> Result<Option<i32>> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, status)) if pid == child => code = Some(status),
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => code = Some(128 + signal as i32),
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => {
+                code = Some(128 + signal as i32)
+            }
             Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(code),
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),

@@ -58,7 +58,9 @@ fn port(number: u32) -> Result<File> {
     loop {
         match OpenOptions::new().read(true).write(true).open(&path) {
             Ok(file) => return Ok(file),
-            Err(error) if tries == 500 => return Err(error).with_context(|| format!("cannot open {path}")),
+            Err(error) if tries == 500 => {
+                return Err(error).with_context(|| format!("cannot open {path}"))
+            }
             Err(_) => sleep(Duration::from_millis(10)),
         }
         tries += 1;

@@ -8,8 +8,14 @@ use std::{fs, os::unix::fs::symlink, process::Command};
 
 fn put(kind: &str, source: &str, target: &str, options: &str) -> Result<()> {
     fs::create_dir_all(target)?;
-    mount(Some(source), target, Some(kind), MsFlags::empty(), Some(options))
-        .with_context(|| format!("cannot mount {kind} at {target}"))
+    mount(
+        Some(source),
+        target,
+        Some(kind),
+        MsFlags::empty(),
+        Some(options),
+    )
+    .with_context(|| format!("cannot mount {kind} at {target}"))
 }
 
 /// What init itself needs.
@@ -27,7 +33,12 @@ pub fn more(share: bool) -> Result<()> {
     put("devpts", "pts", "/dev/pts", "mode=620,ptmxmode=666")?;
     put("cgroup2", "cgroup", "/sys/fs/cgroup", "")?;
     put("debugfs", "debugfs", "/sys/kernel/debug", "")?;
-    for (name, fd) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
+    for (name, fd) in [
+        ("fd", ""),
+        ("stdin", "/0"),
+        ("stdout", "/1"),
+        ("stderr", "/2"),
+    ] {
         symlink(format!("/proc/self/fd{fd}"), format!("/dev/{name}"))?;
     }
     // Not there on a kernel without the file system, which hardly a command misses.
@@ -38,7 +49,12 @@ pub fn more(share: bool) -> Result<()> {
                 bail!("the kernel has no {module} module, so nothing can be shared");
             }
         }
-        put("9p", "share", SHARE_DIR, "trans=virtio,version=9p2000.L,msize=262144,cache=mmap")?;
+        put(
+            "9p",
+            "share",
+            SHARE_DIR,
+            "trans=virtio,version=9p2000.L,msize=262144,cache=mmap",
+        )?;
     }
     Ok(())
 }

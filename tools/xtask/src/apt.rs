@@ -12,13 +12,24 @@ use std::{
 
 /// Fetches the package lists anew.
 pub fn update(job: &Job) -> Result<()> {
-    job.run(Command::new("apt-get").args(["-o", "Acquire::Retries=3", "-o", "APT::Update::Error-Mode=any", "update"]))
+    job.run(Command::new("apt-get").args([
+        "-o",
+        "Acquire::Retries=3",
+        "-o",
+        "APT::Update::Error-Mode=any",
+        "update",
+    ]))
 }
 
 fn output(command: &mut Command) -> Result<String> {
-    let out = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let out = command
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
     if !out.status.success() {
-        bail!("{command:?} failed: {}", String::from_utf8_lossy(&out.stderr).trim());
+        bail!(
+            "{command:?} failed: {}",
+            String::from_utf8_lossy(&out.stderr).trim()
+        );
     }
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
@@ -39,7 +50,10 @@ pub fn versions(packages: &[String]) -> Result<BTreeMap<String, Vec<String>>> {
     for line in text.lines() {
         let mut fields = line.split('|').map(str::trim);
         if let (Some(name), Some(version)) = (fields.next(), fields.next()) {
-            found.entry(name.to_owned()).or_default().push(version.to_owned());
+            found
+                .entry(name.to_owned())
+                .or_default()
+                .push(version.to_owned());
         }
     }
     Ok(found)
@@ -50,7 +64,13 @@ pub fn download(job: &Job, dir: &Path, packages: &[String]) -> Result<Vec<PathBu
     fs::create_dir_all(dir)?;
     job.run(
         Command::new("apt-get")
-            .args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3", "download"])
+            .args([
+                "-o",
+                "APT::Sandbox::User=root",
+                "-o",
+                "Acquire::Retries=3",
+                "download",
+            ])
             .args(packages)
             .current_dir(dir),
     )?;

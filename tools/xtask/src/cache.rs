@@ -57,7 +57,9 @@ pub fn entry(
     if dir.exists() {
         match dir.join(MANIFEST).exists() {
             true => eprintln!("xtask: files of {name} are missing or changed; making it anew"),
-            false => eprintln!("xtask: found a half-made {name} of an interrupted run; making it anew"),
+            false => {
+                eprintln!("xtask: found a half-made {name} of an interrupted run; making it anew")
+            }
         }
         remove(&dir)?;
     }
@@ -78,13 +80,19 @@ pub fn remove(dir: &Path) -> Result<()> {
         .filter_map(|line| line.split(' ').nth(4))
         .any(|point| format!("{point}/").starts_with(&prefix))
     {
-        bail!("something is mounted beneath {}; unmount it and run this again", dir.display());
+        bail!(
+            "something is mounted beneath {}; unmount it and run this again",
+            dir.display()
+        );
     }
     fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))
 }
 
 fn is_whole(dir: &Path, watched: &[&str]) -> bool {
-    match (fs::read_to_string(dir.join(MANIFEST)), listing(dir, watched)) {
+    match (
+        fs::read_to_string(dir.join(MANIFEST)),
+        listing(dir, watched),
+    ) {
         (Ok(manifest), Ok(listing)) => manifest == listing,
         _ => false,
     }

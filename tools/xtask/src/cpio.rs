@@ -34,7 +34,8 @@ impl<W: Write> Archive<W> {
 
     fn entry(&mut self, path: &str, mode: u32, data: &[u8]) -> Result<()> {
         self.inode += 1;
-        let size = u32::try_from(data.len()).with_context(|| format!("{path} is too large for a guest"))?;
+        let size = u32::try_from(data.len())
+            .with_context(|| format!("{path} is too large for a guest"))?;
         let name = u32::try_from(path.len() + 1)?;
         let links = 1;
         write!(self.out, "070701")?;

@@ -4,12 +4,7 @@
 //! It is one uncompressed cpio archive, unpacked by the kernel at boot; what changes from boot to boot comes in a second
 //! archive behind it (see vm/boot.rs).
 
-use crate::{
-    cache,
-    ctx::Ctx,
-    kernel::Kernel,
-    progress::Job,
-};
+use crate::{cache, ctx::Ctx, kernel::Kernel, progress::Job};
 use anyhow::{bail, Context, Result};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,14 +33,35 @@ const PROBES: [&str; 8] = [
 ];
 
 /// Modules of the stock kernel that the guest can load; what they depend on comes along.
-const MODULES: [&str; 26] = [
-    "zram", "lz4hc_compress", "9p", "9pnet_virtio", "virtio_blk", "ext4", "xfs", "btrfs", "loop", "null_blk", "brd", "dm-mod",
-    "dm-flakey", "dm-delay", "dm-dust", "dm-crypt", "dm-zero", "nbd", "overlay", "squashfs", "erofs", "vfat", "configfs",
-    "scsi_debug", "zsmalloc", "zlib_deflate",
+const MODULES: [&str; 24] = [
+    "zram",
+    "lz4hc_compress",
+    "9p",
+    "9pnet_virtio",
+    "virtio_blk",
+    "ext4",
+    "loop",
+    "null_blk",
+    "brd",
+    "dm-mod",
+    "dm-flakey",
+    "dm-delay",
+    "dm-dust",
+    "dm-crypt",
+    "dm-zero",
+    "nbd",
+    "overlay",
+    "squashfs",
+    "erofs",
+    "vfat",
+    "configfs",
+    "scsi_debug",
+    "zsmalloc",
+    "zlib_deflate",
 ];
 
 /// What the userland can do without; most of it is there for graphics or for packaging.
-const DROP: [&str; 24] = [
+const DROP: [&str; 26] = [
     "usr/lib/x86_64-linux-gnu/libLLVM*",
     "usr/lib/x86_64-linux-gnu/libgallium*",
     "usr/lib/x86_64-linux-gnu/libz3.so*",
@@ -57,6 +73,8 @@ const DROP: [&str; 24] = [
     "usr/bin/python3*",
     "usr/bin/perl*",
     "usr/share/doc",
+    "usr/share/info",
+    "usr/share/bash-completion",
     "usr/share/fio",
     "usr/share/locale",
     "usr/share/man",
@@ -77,8 +95,18 @@ const RECIPE: u32 = 1;
 
 /// Returns the cpio archive for this kernel; makes it where the cache lacks it.
 pub fn ensure(ctx: &Ctx, kernel: &Kernel) -> Result<PathBuf> {
-    let key = cache::key(&(SUITE, PACKAGES, OPTIONAL, MODULES, DROP, &kernel.release, RECIPE));
-    let dir = cache::entry(ctx, &format!("guest-{key}"), &["base.cpio"], |dir| make(ctx, kernel, dir))?;
+    let key = cache::key(&(
+        SUITE,
+        PACKAGES,
+        OPTIONAL,
+        MODULES,
+        DROP,
+        &kernel.release,
+        RECIPE,
+    ));
+    let dir = cache::entry(ctx, &format!("guest-{key}"), &["base.cpio"], |dir| {
+        make(ctx, kernel, dir)
+    })?;
     Ok(dir.join("base.cpio"))
 }
 
@@ -93,9 +121,17 @@ fn make(ctx: &Ctx, kernel: &Kernel, dir: &Path) -> Result<()> {
         }
         job.run(
             Command::new("mmdebstrap")
-                .args(["--mode=root", "--variant=essential", "--format=directory", "--skip=check/empty"])
+                .args([
+                    "--mode=root",
+                    "--variant=essential",
+                    "--format=directory",
+                    "--skip=check/empty",
+                ])
                 .arg(format!("--include={packages}"))
-                .args(["man", "doc", "locale"].map(|dir| format!("--dpkgopt=path-exclude=/usr/share/{dir}/*")))
+                .args(
+                    ["man", "doc", "locale"]
+                        .map(|dir| format!("--dpkgopt=path-exclude=/usr/share/{dir}/*")),
+                )
                 .arg(r#"--aptopt=APT::Install-Recommends "false""#)
                 .args(apt_options()?)
                 .arg(SUITE)
@@ -105,7 +141,9 @@ fn make(ctx: &Ctx, kernel: &Kernel, dir: &Path) -> Result<()> {
     };
     let packages = PACKAGES.replace(' ', ",");
     if crate::apt::versions(&[OPTIONAL.to_owned()])?.is_empty() {
-        eprintln!("guest: the archive has no {OPTIONAL} (non-free); its benchmark runs will be left out");
+        eprintln!(
+            "guest: the archive has no {OPTIONAL} (non-free); its benchmark runs will be left out"
+        );
         install(packages)?;
     } else {
         install(format!("{packages},{OPTIONAL}"))?;
@@ -126,7 +164,14 @@ fn make(ctx: &Ctx, kernel: &Kernel, dir: &Path) -> Result<()> {
 
     job.step("packing");
     let archive = dir.join("base.cpio");
-    job.run(Command::new("bash").args(["-c", r#"cd "$0" && find . -xdev | LC_ALL=C sort | cpio -o -H newc --quiet >"$1""#]).args([&root, &archive]))?;
+    job.run(
+        Command::new("bash")
+            .args([
+                "-c",
+                r#"cd "$0" && find . -xdev | LC_ALL=C sort | cpio -o -H newc --quiet >"$1""#,
+            ])
+            .args([&root, &archive]),
+    )?;
     cache::remove(&root)?;
     eprintln!("guest: {} MiB", archive.metadata()?.len() >> 20);
     job.done();
@@ -137,8 +182,16 @@ fn make(ctx: &Ctx, kernel: &Kernel, dir: &Path) -> Result<()> {
 fn sources() -> Result<Vec<String>> {
     let mut lines = Vec::new();
     let dir = Path::new("/etc/apt/sources.list.d");
-    for file in [Path::new("/etc/apt/sources.list"), &dir.join("non-free.list")] {
-        lines.extend(fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned));
+    for file in [
+        Path::new("/etc/apt/sources.list"),
+        &dir.join("non-free.list"),
+    ] {
+        lines.extend(
+            fs::read_to_string(file)
+                .unwrap_or_default()
+                .lines()
+                .map(str::to_owned),
+        );
     }
     lines.retain(|line| line.starts_with("deb "));
     if lines.is_empty() {
@@ -161,7 +214,10 @@ fn apt_options() -> Result<Vec<String>> {
 /// Removes what matches `pattern`: a path whose last part may end in a star.
 fn drop_matching(root: &Path, pattern: &str) -> Result<()> {
     let path = root.join(pattern);
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+    let (Some(parent), Some(name)) = (
+        path.parent(),
+        path.file_name().and_then(|name| name.to_str()),
+    ) else {
         bail!("{pattern} is no path");
     };
     if !parent.exists() {
@@ -191,7 +247,9 @@ fn add_modules(job: &Job, kernel: &Kernel, root: &Path) -> Result<()> {
     let mut needs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut paths: BTreeMap<String, &str> = BTreeMap::new();
     for line in text.lines() {
-        let (path, rest) = line.split_once(':').context("modules.dep: a line without a colon")?;
+        let (path, rest) = line
+            .split_once(':')
+            .context("modules.dep: a line without a colon")?;
         needs.insert(path, rest.split_whitespace().collect());
         paths.insert(module_name(path), path);
     }
@@ -212,7 +270,11 @@ fn add_modules(job: &Job, kernel: &Kernel, root: &Path) -> Result<()> {
             job.run(Command::new("xz").arg("-d").arg(&file))?;
         }
     }
-    for file in ["modules.builtin", "modules.builtin.modinfo", "modules.order"] {
+    for file in [
+        "modules.builtin",
+        "modules.builtin.modinfo",
+        "modules.order",
+    ] {
         fs::copy(kernel.modules.join(file), to.join(file))?;
     }
     job.run(Command::new("depmod").arg("-b").arg(root).arg(name))
@@ -230,7 +292,10 @@ mod tests {
 
     #[test]
     fn module_names_come_from_paths() {
-        assert_eq!(module_name("kernel/drivers/md/dm-flakey.ko.xz"), "dm_flakey");
+        assert_eq!(
+            module_name("kernel/drivers/md/dm-flakey.ko.xz"),
+            "dm_flakey"
+        );
         assert_eq!(module_name("zram"), "zram");
     }
 }

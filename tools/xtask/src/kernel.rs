@@ -60,9 +60,21 @@ pub fn ensure(ctx: &Ctx) -> Result<Kernel> {
         Some(release) => release,
         None => resolve_and_pin(ctx)?,
     };
-    let name = format!("kernel-{}-{}", release.name, cache::key(&(&release, RECIPE)));
+    let name = format!(
+        "kernel-{}-{}",
+        release.name,
+        cache::key(&(&release, RECIPE))
+    );
     let modules = format!("image/usr/lib/modules/{}", release.name);
-    let watched = ["build", "src/include", "src/arch/x86", "src/rust", "src/scripts", "src/Makefile", &modules];
+    let watched = [
+        "build",
+        "src/include",
+        "src/arch/x86",
+        "src/rust",
+        "src/scripts",
+        "src/Makefile",
+        &modules,
+    ];
     let dir = cache::entry(ctx, &name, &watched, |dir| make(ctx, &release, dir))?;
     Ok(Kernel {
         source: dir.join("src"),
@@ -81,7 +93,9 @@ pub fn unpin(ctx: &Ctx) -> Result<()> {
 }
 
 fn pin_file(ctx: &Ctx) -> PathBuf {
-    ctx.cache.join("pins").join(format!("kernel-{}.json", ctx.flavour))
+    ctx.cache
+        .join("pins")
+        .join(format!("kernel-{}.json", ctx.flavour))
 }
 
 fn pinned(ctx: &Ctx) -> Option<Release> {
@@ -97,7 +111,10 @@ fn resolve_and_pin(ctx: &Ctx) -> Result<Release> {
     job.step("asking the archive for the newest kernel");
     apt::update(&job)?;
     let release = resolve(&ctx.flavour)?;
-    eprintln!("kernel: using {} ({}, {})", release.name, release.package, release.source);
+    eprintln!(
+        "kernel: using {} ({}, {})",
+        release.name, release.package, release.source
+    );
     let file = pin_file(ctx);
     fs::create_dir_all(file.parent().context("a pin file has a directory")?)?;
     fs::write(file, serde_json::to_vec_pretty(&release)?)?;
@@ -123,12 +140,21 @@ fn resolve(flavour: &str) -> Result<Release> {
     for (version, name) in &names {
         let source = source_package(version);
         let of = |package: &str| versions.get(package).cloned().unwrap_or_default();
-        let agreed = of(&format!("linux-headers-{name}")).into_iter().find(|package| {
-            let mut all = PARTS.iter().map(|part| format!("linux-{part}-{name}")).chain([source.clone()]);
-            all.all(|other| of(&other).contains(package))
-        });
+        let agreed = of(&format!("linux-headers-{name}"))
+            .into_iter()
+            .find(|package| {
+                let mut all = PARTS
+                    .iter()
+                    .map(|part| format!("linux-{part}-{name}"))
+                    .chain([source.clone()]);
+                all.all(|other| of(&other).contains(package))
+            });
         if let Some(package) = agreed {
-            return Ok(Release { name: name.clone(), package, source });
+            return Ok(Release {
+                name: name.clone(),
+                package,
+                source,
+            });
         }
         eprintln!("kernel: {name} has no matching image, modules, headers and source in the archive; trying an older one");
     }
@@ -152,7 +178,10 @@ fn version_of(name: &str, flavour: &str) -> Option<Vec<u64>> {
 
 fn make(ctx: &Ctx, release: &Release, dir: &Path) -> Result<()> {
     let mut job = Job::new("kernel", 3, ctx.logs().join("kernel.log"))?;
-    job.step(&format!("fetching {} with its headers and source", release.name));
+    job.step(&format!(
+        "fetching {} with its headers and source",
+        release.name
+    ));
     let name = &release.name;
     let packages = PARTS.map(|part| format!("linux-{part}-{name}"));
     let wanted: Vec<String> = packages
@@ -179,10 +208,16 @@ fn make(ctx: &Ctx, release: &Release, dir: &Path) -> Result<()> {
     }
     fs::remove_dir_all(&debs)?;
     symlink("usr/lib", image.join("lib"))?; // where depmod looks
-    job.run(Command::new("depmod").arg("-b").args([&image, Path::new(name)]))?;
+    job.run(
+        Command::new("depmod")
+            .arg("-b")
+            .args([&image, Path::new(name)]),
+    )?;
     let source = dir.join("src");
     fs::create_dir_all(&source)?;
-    let archive = image.join("usr/src").join(format!("{}.tar.xz", release.source));
+    let archive = image
+        .join("usr/src")
+        .join(format!("{}.tar.xz", release.source));
     job.run(
         Command::new("tar")
             .args(["-I", "xz -T0", "--strip-components=1", "-xf"])
@@ -201,14 +236,18 @@ fn make(ctx: &Ctx, release: &Release, dir: &Path) -> Result<()> {
 fn prepare(job: &Job, release: &Release, image: &Path, source: &Path, build: &Path) -> Result<()> {
     let name = &release.name;
     let headers = image.join("usr/src").join(format!("linux-headers-{name}"));
-    let config = fs::read_to_string(headers.join(".config")).context("the headers package has no .config")?;
+    let config = fs::read_to_string(headers.join(".config"))
+        .context("the headers package has no .config")?;
     if !has_rust(&config) {
         bail!("kernel {name} is built without Rust support (CONFIG_RUST); no Rust module can be built for it");
     }
     fs::create_dir_all(build)?;
     fs::write(build.join(".config"), config)?;
     fs::copy(headers.join("Module.symvers"), build.join("Module.symvers"))?;
-    let local = name.find('+').map(|at| &name[at..]).context("a Debian release name has a +")?;
+    let local = name
+        .find('+')
+        .map(|at| &name[at..])
+        .context("a Debian release name has a +")?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     for targets in [&["olddefconfig"][..], &["prepare", "modules_prepare"]] {
         let mut output = std::ffi::OsString::from("O=");
@@ -228,7 +267,10 @@ fn prepare(job: &Job, release: &Release, image: &Path, source: &Path, build: &Pa
     }
     let made = fs::read_to_string(build.join("include/config/kernel.release"))?;
     if made.trim() != name {
-        bail!("the build tree calls itself {}, but the kernel is {name}", made.trim());
+        bail!(
+            "the build tree calls itself {}, but the kernel is {name}",
+            made.trim()
+        );
     }
     Ok(())
 }
@@ -243,9 +285,15 @@ mod tests {
 
     #[test]
     fn only_the_wanted_flavour_is_taken() {
-        assert_eq!(version_of("7.3.4+deb13-amd64", "amd64"), Some(vec![7, 3, 4]));
+        assert_eq!(
+            version_of("7.3.4+deb13-amd64", "amd64"),
+            Some(vec![7, 3, 4])
+        );
         assert_eq!(version_of("7.3.4+deb13-rt-amd64", "amd64"), None);
-        assert_eq!(version_of("7.3.4+deb13-rt-amd64", "rt-amd64"), Some(vec![7, 3, 4]));
+        assert_eq!(
+            version_of("7.3.4+deb13-rt-amd64", "rt-amd64"),
+            Some(vec![7, 3, 4])
+        );
         assert_eq!(version_of("7.10+deb13.1-amd64", "amd64"), Some(vec![7, 10]));
         assert_eq!(version_of("7.4~rc2+deb13-amd64", "amd64"), None);
         assert_eq!(version_of("amd64", "amd64"), None);
@@ -253,6 +301,8 @@ mod tests {
 
     #[test]
     fn newer_sorts_after_older() {
-        assert!(version_of("7.10.1+deb13-amd64", "amd64") > version_of("7.9.12+deb13-amd64", "amd64"));
+        assert!(
+            version_of("7.10.1+deb13-amd64", "amd64") > version_of("7.9.12+deb13-amd64", "amd64")
+        );
     }
 }

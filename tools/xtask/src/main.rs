@@ -5,6 +5,7 @@
 
 mod apt;
 mod cache;
+mod check;
 mod cpio;
 mod ctx;
 mod guest;
@@ -12,6 +13,7 @@ mod kernel;
 mod module;
 mod progress;
 mod vm;
+mod workspace;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -45,6 +47,20 @@ enum Task {
     },
     /// Boot a guest and run a command in it
     Vm(vm::Args),
+    /// Run all tests
+    Check(check::Args),
+    /// Show in a guest what rzram does
+    Demo,
+    /// Format the module's sources and the tools
+    Fmt {
+        /// Only say where they are not formatted
+        #[arg(long)]
+        check: bool,
+    },
+    /// Run clippy on the module and on the tools
+    Clippy,
+    /// Write the module's documentation
+    Doc,
 }
 
 fn main() -> ExitCode {
@@ -77,6 +93,29 @@ fn run(cli: Cli) -> Result<ExitCode> {
             module::build(&ctx, &kernel, &args)?;
         }
         Task::Vm(args) => return vm::main(&ctx, args),
+        Task::Check(args) => return check::main(&ctx, &args),
+        Task::Demo => return vm::demo(&ctx),
+        Task::Fmt { check } => {
+            let kernel = kernel::ensure(&ctx)?;
+            module::pass("rustfmt of the tools", &mut workspace::rustfmt(&ctx, check))?;
+            module::pass(
+                "rustfmt of the module",
+                &mut module::rustfmt(&ctx, &kernel, check),
+            )?;
+        }
+        Task::Clippy => {
+            let kernel = kernel::ensure(&ctx)?;
+            module::pass("clippy of the tools", &mut workspace::clippy(&ctx))?;
+            let (_lock, mut command) = module::clippy(&ctx, &kernel)?;
+            module::pass("clippy of the module", &mut command)?;
+        }
+        Task::Doc => {
+            let kernel = kernel::ensure(&ctx)?;
+            module::fresh(&ctx, &kernel)?;
+            let (dir, mut command) = module::rustdoc(&ctx, &kernel)?;
+            module::pass("rustdoc", &mut command)?;
+            println!("{}", dir.join("rzram/index.html").display());
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

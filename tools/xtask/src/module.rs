@@ -5,8 +5,10 @@ use crate::{cache, ctx::Ctx, kernel::Kernel, progress::Ticker};
 use anyhow::{bail, Context, Result};
 use nix::fcntl::Flock;
 use std::{
+    ffi::OsString,
+    fs,
     fs::File,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread::sleep,
     time::Duration,
@@ -14,11 +16,19 @@ use std::{
 
 /// A make call on the module in the tree.
 fn make(ctx: &Ctx, kernel: &Kernel) -> Command {
+    make_in(&ctx.tree, kernel)
+}
+
+fn make_in(dir: &Path, kernel: &Kernel) -> Command {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut module = OsString::from("M=");
+    module.push(dir);
     let mut command = Command::new("make");
-    let mut module = std::ffi::OsString::from("M=");
-    module.push(&ctx.tree);
-    command.arg("-C").arg(&kernel.build).arg(module).arg(format!("-j{jobs}"));
+    command
+        .arg("-C")
+        .arg(&kernel.build)
+        .arg(module)
+        .arg(format!("-j{jobs}"));
     command
 }
 
@@ -30,9 +40,15 @@ fn lock(ctx: &Ctx) -> Result<Flock<File>> {
 /// Runs make on the module with its output passed through.
 pub fn build(ctx: &Ctx, kernel: &Kernel, args: &[String]) -> Result<()> {
     let _lock = lock(ctx)?;
-    let status = make(ctx, kernel).args(args).status().context("cannot run make")?;
+    let status = make(ctx, kernel)
+        .args(args)
+        .status()
+        .context("cannot run make")?;
     if !status.success() {
-        bail!("the module could not be built for {}; see above", kernel.release.name);
+        bail!(
+            "the module could not be built for {}; see above",
+            kernel.release.name
+        );
     }
     Ok(())
 }
@@ -42,7 +58,18 @@ pub fn fresh(ctx: &Ctx, kernel: &Kernel) -> Result<Vec<u8>> {
     let _lock = lock(ctx)?;
     quietly("building rzram.ko", make(ctx, kernel).arg("modules"))?;
     let file: PathBuf = ctx.tree.join("rzram.ko");
-    std::fs::read(&file).with_context(|| format!("the build made no {}", file.display()))
+    fs::read(&file).with_context(|| format!("the build made no {}", file.display()))
+}
+
+/// Runs a command with its output passed through.
+pub fn pass(what: &str, command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    if !status.success() {
+        bail!("{what}: see above");
+    }
+    Ok(())
 }
 
 /// Runs a command, shows what it printed only when it failed, and says now and then that it is still running.
@@ -65,32 +92,151 @@ pub fn quietly(what: &str, command: &mut Command) -> Result<()> {
         Err(_) => bail!("{what}: the waiting thread died"),
     };
     if !out.status.success() {
-        eprint!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        eprint!(
+            "{}{}",
+            String::from_utf8_lossy(&out.stdout),
+            String::from_utf8_lossy(&out.stderr)
+        );
         bail!("{what} failed; see above");
     }
     Ok(())
 }
 
-/// Builds one program of the tools workspace for use in a guest and returns its file.
-pub fn cargo_program(ctx: &Ctx, package: &str, program: &str) -> Result<PathBuf> {
-    cargo_build(ctx, package)?;
-    Ok(ctx.target.join("guest").join(program))
-}
-
-fn cargo_build(ctx: &Ctx, package: &str) -> Result<()> {
-    quietly(
-        &format!("building {package}"),
-        Command::new("cargo")
-            .args(["build", "--locked", "--profile", "guest", "-p", package])
-            .current_dir(ctx.tools()),
-    )
-}
-
-/// The programs of the package `rzram-guest`, to be put beside rzram.ko.
-pub fn guest_programs(ctx: &Ctx) -> Result<Vec<(String, Vec<u8>)>> {
-    if !ctx.has_member("guest") {
-        return Ok(Vec::new());
+/// The command that formats the module's sources, or with `check` complains where they are not.
+pub fn rustfmt(ctx: &Ctx, kernel: &Kernel, check: bool) -> Command {
+    let mut command = Command::new("rustfmt");
+    command
+        .args(["--edition", "2021", "--config-path"])
+        .arg(kernel.source.join(".rustfmt.toml"));
+    if check {
+        command.arg("--check");
     }
-    let file = cargo_program(ctx, "rzram-guest", "rzram-guest")?;
-    Ok(vec![("rzram-guest".into(), std::fs::read(&file).with_context(|| format!("cargo made no {}", file.display()))?)])
+    command.arg("rzram.rs").current_dir(&ctx.tree); // it follows the mods
+    command
+}
+
+/// The command that runs clippy on the module as the kernel does, with the lock to be held meanwhile.
+pub fn clippy(ctx: &Ctx, kernel: &Kernel) -> Result<(Flock<File>, Command)> {
+    let name = format!("clippy-{}", cache::key(&(&ctx.tree, &kernel.release)));
+    let lock = cache::lock(ctx, &name)?;
+    // Other flags than the real build's, so products of its own; and `MO=` accepts no tree in which something was built.
+    let dir = ctx.cache.join(name);
+    mirror(&ctx.tree, &dir)?;
+    let mut command = make_in(&dir, kernel);
+    command.args(["CLIPPY=1", "W=e", "modules"]);
+    Ok((lock, command))
+}
+
+/// Makes the sources in `to` those of `from`; files that are the same are left alone, so that make need not build anew.
+fn mirror(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    let wanted = sources(from)?;
+    for stale in sources(to)? {
+        if !wanted.contains(&stale) {
+            fs::remove_file(to.join(stale))?;
+        }
+    }
+    for file in wanted {
+        let (source, copy) = (from.join(&file), to.join(&file));
+        let text = fs::read(&source)?;
+        if fs::read(&copy).is_ok_and(|old| old == text) {
+            continue;
+        }
+        if let Some(dir) = copy.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        fs::write(copy, text)?;
+    }
+    Ok(())
+}
+
+/// The module's sources: all that Kbuild, rustc and bindgen read, relative to `tree`, without what they generate.
+pub fn sources(tree: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    collect(tree, Path::new(""), &mut files)?;
+    files.sort();
+    Ok(files)
+}
+
+fn collect(tree: &Path, dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(tree.join(dir))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let path = dir.join(&name);
+        let name = name.to_string_lossy();
+        if name.starts_with('.')
+            || ["tools", "Documentation"]
+                .iter()
+                .any(|other| path == Path::new(other))
+        {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            collect(tree, &path, files)?;
+        } else if name == "Kbuild"
+            || path.extension().is_some_and(|extension| extension == "h")
+            || (name.ends_with(".rs") && !is_generated(&tree.join(&path))?)
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn is_generated(file: &Path) -> Result<bool> {
+    let text = fs::read_to_string(file)?;
+    Ok(text
+        .lines()
+        .next()
+        .is_some_and(|line| line.contains("automatically generated")))
+}
+
+/// The command that writes the module's documentation, from the flags with which it was compiled.
+pub fn rustdoc(ctx: &Ctx, kernel: &Kernel) -> Result<(PathBuf, Command)> {
+    let file = ctx.tree.join(".rzram.o.cmd");
+    let text = fs::read_to_string(&file)
+        .with_context(|| format!("the build left no {}", file.display()))?;
+    let (_, line) = text
+        .lines()
+        .find(|line| line.starts_with("savedcmd_"))
+        .and_then(|line| line.split_once(":= "))
+        .with_context(|| {
+            format!(
+                "{} does not say how the module was compiled",
+                file.display()
+            )
+        })?;
+    let out = ctx.cache.join(format!("doc-{}", cache::key(&ctx.tree)));
+    let mut flags: Vec<&str> = Vec::new();
+    let mut words = line.split(';').next().unwrap_or(line).split_whitespace();
+    while let Some(word) = words.next() {
+        match word {
+            "--out-dir" | "-o" => drop(words.next()),
+            // What says how to generate code, and what to make of it, is nothing to rustdoc.
+            _ if word.starts_with("--emit")
+                || word.starts_with("--out-dir")
+                || word.starts_with("-Zcrate-attr") => {}
+            _ => flags.push(word),
+        }
+    }
+    let start = flags
+        .iter()
+        .position(|word| word.ends_with("rustc"))
+        .map_or(0, |at| at + 1);
+    let attributes = line
+        .split_whitespace()
+        .filter(|word| word.starts_with("-Zcrate-attr"));
+    let script = format!(
+        "exec rustdoc --document-private-items --out {} {} {}",
+        out.display(),
+        attributes.collect::<Vec<_>>().join(" "),
+        flags[start..].join(" ")
+    );
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &script])
+        .envs([("RUST_MODFILE", "rzram"), ("RUSTC_BOOTSTRAP", "1")])
+        .env("OBJTREE", &kernel.build)
+        .current_dir(&kernel.build);
+    Ok((out, command))
 }

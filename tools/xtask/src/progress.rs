@@ -39,12 +39,19 @@ impl Job {
     /// Announces the next step.
     pub fn step(&mut self, title: &str) {
         self.current += 1;
-        eprintln!("{}: step {} of {}: {title}", self.name, self.current, self.steps);
+        eprintln!(
+            "{}: step {} of {}: {title}",
+            self.name, self.current, self.steps
+        );
     }
 
     /// Says that the job is done, and how long it took.
     pub fn done(self) {
-        eprintln!("{}: done after {} s", self.name, self.start.elapsed().as_secs());
+        eprintln!(
+            "{}: done after {} s",
+            self.name,
+            self.start.elapsed().as_secs()
+        );
     }
 
     /// Runs one command of the current step; its failure names the log and shows its end.
@@ -71,7 +78,10 @@ impl Job {
             let tail = tail(&self.log, 15);
             let cause = explain(&tail);
             eprintln!("{tail}");
-            bail!("{program} failed{cause}; the whole log is {}", self.log.display());
+            bail!(
+                "{program} failed{cause}; the whole log is {}",
+                self.log.display()
+            );
         }
         Ok(())
     }
@@ -101,7 +111,11 @@ impl Ticker {
 
     /// Call this often; it writes seldom.
     pub fn tick(&mut self, what: &str) {
-        let interval = if self.tty { Duration::from_secs(1) } else { QUIET_INTERVAL };
+        let interval = if self.tty {
+            Duration::from_secs(1)
+        } else {
+            QUIET_INTERVAL
+        };
         if self.last.elapsed() < interval {
             return;
         }

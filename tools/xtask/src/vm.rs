@@ -7,7 +7,7 @@ mod klog;
 mod qemu;
 mod run;
 
-use crate::{ctx::Ctx, guest, kernel, kernel::Kernel, module};
+use crate::{ctx::Ctx, guest, kernel, kernel::Kernel, module, workspace};
 use anyhow::{bail, Result};
 use std::{
     io::Write,
@@ -113,7 +113,12 @@ impl Platform {
     pub fn ensure(ctx: &Ctx) -> Result<Self> {
         let kernel = kernel::ensure(ctx)?;
         let base = guest::ensure(ctx, &kernel)?;
-        let mut platform = Self { kernel, base, init: boot::init(ctx)?, accel: accel::Accel::Tcg };
+        let mut platform = Self {
+            kernel,
+            base,
+            init: boot::init(ctx)?,
+            accel: accel::Accel::Tcg,
+        };
         platform.accel = accel::choose(ctx, &platform)?;
         Ok(platform)
     }
@@ -134,7 +139,11 @@ impl Platform {
             (false, accel) => accel.describe(),
         };
         let cpus = if spec.icount { 1 } else { spec.cpus };
-        format!("{}, {accel}, CPUs: {cpus}, memory: {} MiB", self.kernel.release.name, spec.mem >> 20)
+        format!(
+            "{}, {accel}, CPUs: {cpus}, memory: {} MiB",
+            self.kernel.release.name,
+            spec.mem >> 20
+        )
     }
 }
 
@@ -175,10 +184,32 @@ pub fn main(ctx: &Ctx, args: Args) -> Result<ExitCode> {
         _ => {}
     }
     if !args.no_module && ctx.has_module() {
-        spec.files.push(("rzram.ko".into(), module::fresh(ctx, &platform.kernel)?));
-        spec.files.extend(module::guest_programs(ctx)?);
+        spec.files
+            .push(("rzram.ko".into(), module::fresh(ctx, &platform.kernel)?));
+        spec.files.extend(workspace::guest_programs(ctx)?);
     }
     eprintln!("vm: {}", platform.describe(&spec));
+    let start = Instant::now();
+    let ending = platform.run(&spec, &mut Live)?;
+    Ok(conclude(ctx, &ending, start))
+}
+
+/// The demo subcommand: the guest program of that name, in a guest with little memory.
+pub fn demo(ctx: &Ctx) -> Result<ExitCode> {
+    let platform = Platform::ensure(ctx)?;
+    let mut spec = Spec {
+        mem: 1 << 30,
+        argv: ["./rzram-guest", "demo"].map(str::to_owned).to_vec(),
+        ..Spec::default()
+    };
+    eprintln!(
+        "demo: building rzram.ko for {}",
+        platform.kernel.release.name
+    );
+    spec.files
+        .push(("rzram.ko".into(), module::fresh(ctx, &platform.kernel)?));
+    spec.files.extend(workspace::guest_programs(ctx)?);
+    eprintln!("demo: booting a guest: {}", platform.describe(&spec));
     let start = Instant::now();
     let ending = platform.run(&spec, &mut Live)?;
     Ok(conclude(ctx, &ending, start))
@@ -195,7 +226,10 @@ pub fn conclude(ctx: &Ctx, ending: &Ending, start: Instant) -> ExitCode {
                 Ok(()) => format!("; the log from power-on is {}", file.display()),
                 Err(_) => String::new(),
             };
-            eprintln!("vm: the guest failed after {} s: {why}{kept}", start.elapsed().as_secs());
+            eprintln!(
+                "vm: the guest failed after {} s: {why}{kept}",
+                start.elapsed().as_secs()
+            );
             ExitCode::from(GUEST_FAILED)
         }
     }
@@ -208,7 +242,10 @@ pub fn memory(text: &str) -> Result<u64, String> {
         Some((at, 'G' | 'g')) => (&text[..at], 30),
         _ => (text, 20),
     };
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    let bytes = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(1 << shift));
     match bytes {
         Some(bytes) if bytes >= 256 << 20 => Ok(bytes),
         Some(_) => Err("a guest needs at least 256M".into()),

@@ -53,18 +53,34 @@ pub fn choose(ctx: &Ctx, platform: &Platform) -> Result<Accel> {
         Ok("tcg") => return Ok(Accel::Tcg),
         _ => {}
     }
-    if !has_virtualisation() || OpenOptions::new().read(true).write(true).open("/dev/kvm").is_err() {
+    if !has_virtualisation()
+        || OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/kvm")
+            .is_err()
+    {
         return Ok(Accel::Tcg);
     }
     let host = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let file = ctx.cache.join(format!("accel-{}", cache::key(&(host, &platform.kernel.release))));
+    let file = ctx.cache.join(format!(
+        "accel-{}",
+        cache::key(&(host, &platform.kernel.release))
+    ));
     match fs::read_to_string(&file).as_deref() {
         Ok("kvm") => return Ok(Accel::Kvm),
         Ok("tcg") => return Ok(Accel::Tcg),
         _ => {}
     }
-    eprintln!("vm: trying whether KVM works here (once, at most {} s)", PROBE_TIME.as_secs());
-    let spec = Spec { argv: vec!["true".into()], timeout: Some(PROBE_TIME), ..Spec::default() };
+    eprintln!(
+        "vm: trying whether KVM works here (once, at most {} s)",
+        PROBE_TIME.as_secs()
+    );
+    let spec = Spec {
+        argv: vec!["true".into()],
+        timeout: Some(PROBE_TIME),
+        ..Spec::default()
+    };
     let works = match platform.run_with(Accel::Kvm, &spec, &mut Silent) {
         Ok(ending) => ending.failure.is_none() && ending.status == 0,
         Err(_) => false,
@@ -77,6 +93,9 @@ fn has_virtualisation() -> bool {
     fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| {
         text.lines()
             .filter(|line| line.starts_with("flags"))
-            .any(|line| line.split_whitespace().any(|flag| flag == "vmx" || flag == "svm"))
+            .any(|line| {
+                line.split_whitespace()
+                    .any(|flag| flag == "vmx" || flag == "svm")
+            })
     })
 }

@@ -55,7 +55,9 @@ impl Log {
 
     /// Whether `text` has been printed.
     pub fn has(&self, text: &str) -> bool {
-        self.text.windows(text.len()).any(|window| window == text.as_bytes())
+        self.text
+            .windows(text.len())
+            .any(|window| window == text.as_bytes())
     }
 
     /// All of it.

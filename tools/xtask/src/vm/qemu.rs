@@ -4,12 +4,13 @@
 use super::{accel::Accel, Platform, Spec};
 use anyhow::{Context, Result};
 use nix::{
-    fcntl::{fcntl, FcntlArg, FdFlag},
+    fcntl::{fcntl, FcntlArg, FdFlag, OFlag},
     sys::{
         prctl::set_pdeathsig,
         signal::Signal,
         socket::{socketpair, AddressFamily, SockFlag, SockType},
     },
+    unistd::pipe2,
 };
 use rzram_init::{PORT_CTL, PORT_ERR, PORT_OUT};
 use std::{
@@ -19,14 +20,18 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+/// Bytes of kernel log that may be on their way; the most that an ordinary user may ask for.
+const CONSOLE_SIZE: i32 = 1 << 20;
 const QEMU: &str = "qemu-system-x86_64";
+/// Without fast string instructions, of which the translator makes loops over bytes, the kernel copies by words.
+const CPU: &str = "max,erms=off,fsrm=off";
 
 /// A running QEMU with this process's ends of its channels.
 pub struct Qemu {
     /// The process.
     pub child: Child,
     /// The kernel's console.
-    pub console: UnixStream,
+    pub console: File,
     /// The command's standard output.
     pub out: UnixStream,
     /// The command's standard error.
@@ -56,33 +61,75 @@ impl Builder {
 
     /// A character device named `id`; returns our end of it.
     fn channel(&mut self, id: &str) -> Result<UnixStream> {
-        let (ours, theirs) =
-            socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
-        self.args(["-chardev", &format!("socket,id={id},fd={}", theirs.as_raw_fd())]);
+        let (ours, theirs) = socketpair(
+            AddressFamily::Unix,
+            SockType::Stream,
+            None,
+            SockFlag::SOCK_CLOEXEC,
+        )?;
+        self.args([
+            "-chardev",
+            &format!("socket,id={id},fd={}", theirs.as_raw_fd()),
+        ]);
         self.inherited.push(theirs);
         let ours = UnixStream::from(ours);
         ours.set_nonblocking(true)?;
         Ok(ours)
     }
 
+    /// A pipe named `console`: QEMU writes byte by byte and drops what does not fit at once, so it is a large one.
+    fn console(&mut self) -> Result<File> {
+        let (ours, theirs) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        fcntl(&ours, FcntlArg::F_SETPIPE_SZ(CONSOLE_SIZE))?;
+        self.args([
+            "-chardev",
+            &format!("file,id=console,path=/proc/self/fd/{}", theirs.as_raw_fd()),
+        ]);
+        self.inherited.push(theirs);
+        Ok(File::from(ours))
+    }
+
     fn port(&mut self, id: &str, number: u32) -> Result<UnixStream> {
         let stream = self.channel(id)?;
-        self.args(["-device", &format!("virtserialport,bus=vs.0,nr={number},chardev={id},name={id}")]);
+        self.args([
+            "-device",
+            &format!("virtserialport,bus=vs.0,nr={number},chardev={id},name={id}"),
+        ]);
         Ok(stream)
     }
 }
 
 /// Starts a guest.
 pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Result<Qemu> {
-    let mut builder = Builder { command: Command::new(QEMU), inherited: Vec::new() };
-    builder.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-net", "none"]);
+    let mut builder = Builder {
+        command: Command::new(QEMU),
+        inherited: Vec::new(),
+    };
+    builder.args([
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-net",
+        "none",
+    ]);
     let cpus = spec.cpus.to_string();
     match (spec.icount, accel) {
         (true, _) => builder.args([
-            "-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-cpu", "max", "-smp", "1",
+            "-accel",
+            "tcg,thread=single",
+            "-icount",
+            "shift=1,sleep=off",
+            "-cpu",
+            "max",
+            "-smp",
+            "1",
         ]),
         (false, Accel::Kvm) => builder.args(["-accel", "kvm", "-cpu", "host", "-smp", &cpus]),
-        (false, Accel::Tcg) => builder.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", &cpus]),
+        (false, Accel::Tcg) => {
+            builder.args(["-accel", "tcg,thread=multi", "-cpu", CPU, "-smp", &cpus])
+        }
     }
     builder.args(["-m", &format!("{}M", spec.mem >> 20)]);
     builder.command.arg("-kernel").arg(platform.kernel.image());
@@ -90,23 +137,39 @@ pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Re
     builder.inherited.push(initrd.into());
     builder.args(["-append", &parameters(spec)]);
 
-    let console = builder.channel("console")?;
-    builder.args(["-serial", "chardev:console", "-device", "virtio-serial-pci,id=vs,max_ports=8"]);
+    let console = builder.console()?;
+    builder.args([
+        "-serial",
+        "chardev:console",
+        "-device",
+        "virtio-serial-pci,id=vs,max_ports=8",
+    ]);
     let out = builder.port("out", PORT_OUT)?;
     let err = builder.port("err", PORT_ERR)?;
     let ctl = builder.port("ctl", PORT_CTL)?;
     if spec.terminal {
-        builder.args(["-chardev", "stdio,id=tty,signal=off", "-device", "virtconsole,bus=vs.0,nr=0,chardev=tty"]);
+        builder.args([
+            "-chardev",
+            "stdio,id=tty,signal=off",
+            "-device",
+            "virtconsole,bus=vs.0,nr=0,chardev=tty",
+        ]);
     } else {
         builder.command.stdin(Stdio::null());
     }
     if let Some(dir) = &spec.share {
         // A comma in a QEMU option is written twice.
         let path = dir.display().to_string().replace(',', ",,");
-        builder.args(["-fsdev", &format!("local,id=share,path={path},security_model=none,multidevs=remap")]);
+        builder.args([
+            "-fsdev",
+            &format!("local,id=share,path={path},security_model=none,multidevs=remap"),
+        ]);
         builder.args(["-device", "virtio-9p-pci,fsdev=share,mount_tag=share"]);
     }
-    let Builder { mut command, inherited } = builder;
+    let Builder {
+        mut command,
+        inherited,
+    } = builder;
     if !spec.terminal {
         command.stdout(Stdio::null());
     }
@@ -120,8 +183,16 @@ pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Re
             Ok(())
         });
     }
-    let child = command.spawn().with_context(|| format!("cannot run {QEMU}"))?;
-    Ok(Qemu { child, console, out, err, ctl })
+    let child = command
+        .spawn()
+        .with_context(|| format!("cannot run {QEMU}"))?;
+    Ok(Qemu {
+        child,
+        console,
+        out,
+        err,
+        ctl,
+    })
 }
 
 /// The kernel's command line: a guest that is broken ends at once, and says all it has to say.

@@ -10,7 +10,7 @@ use nix::{
 use rzram_init::{end_mark, start_mark};
 use std::{
     io::{ErrorKind, Read, Write},
-    os::{fd::AsFd, unix::net::UnixStream},
+    os::fd::AsFd,
     time::{Duration, Instant},
 };
 
@@ -67,16 +67,30 @@ pub fn run(platform: &Platform, accel: Accel, spec: &Spec, sink: &mut dyn Sink) 
     let nonce = boot::nonce()?;
     let initrd = boot::initrd(platform, spec, &nonce)?;
     let qemu = qemu::start(platform, accel, spec, initrd)?;
-    let mut guest = Guest { qemu, log: Log::default(), ctl: Vec::new(), nonce, klog: spec.klog, sink };
+    let mut guest = Guest {
+        qemu,
+        log: Log::default(),
+        ctl: Vec::new(),
+        nonce,
+        klog: spec.klog,
+        sink,
+    };
     let outcome = guest.watch(spec.timeout)?;
     guest.carry()?;
     let (status, failure) = match outcome {
         Ok(status) => (status, None),
         Err(why) => (0, Some(why)),
     };
-    let Guest { qemu, log, nonce, .. } = guest;
+    let Guest {
+        qemu, log, nonce, ..
+    } = guest;
     drop(qemu);
-    Ok(Ending { status, failure, log: log.into_text(), mark: start_mark(&nonce) })
+    Ok(Ending {
+        status,
+        failure,
+        log: log.into_text(),
+        mark: start_mark(&nonce),
+    })
 }
 
 impl Guest<'_> {
@@ -105,7 +119,9 @@ impl Guest<'_> {
             }
             if timeout.is_some_and(|limit| start.elapsed() > limit) {
                 let limit = timeout.unwrap_or_default().as_secs();
-                return Ok(Err(format!("it was still running after {limit} s (hung, or --timeout is too short)")));
+                return Ok(Err(format!(
+                    "it was still running after {limit} s (hung, or --timeout is too short)"
+                )));
             }
         }
     }
@@ -131,15 +147,23 @@ impl Guest<'_> {
     /// Sleeps until there is something to read.
     fn wait(&self, limit: Duration) -> Result<()> {
         let qemu = &self.qemu;
-        let mut ready = [&qemu.console, &qemu.out, &qemu.err, &qemu.ctl]
-            .map(|stream| PollFd::new(stream.as_fd(), PollFlags::POLLIN));
+        let mut ready = [
+            qemu.console.as_fd(),
+            qemu.out.as_fd(),
+            qemu.err.as_fd(),
+            qemu.ctl.as_fd(),
+        ]
+        .map(|stream| PollFd::new(stream, PollFlags::POLLIN));
         let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::ZERO);
         match poll(&mut ready, limit) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => bail!(error),
         }
         // A QEMU that is gone leaves sockets that are always ready; it is noticed by the caller, so do not spin until then.
-        if ready.iter().any(|fd| fd.revents().is_some_and(|events| events.contains(PollFlags::POLLHUP))) {
+        if ready.iter().any(|fd| {
+            fd.revents()
+                .is_some_and(|events| events.contains(PollFlags::POLLHUP))
+        }) {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
@@ -183,13 +207,20 @@ impl Guest<'_> {
     }
 }
 
-fn drain(stream: &mut UnixStream, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+fn drain(stream: &mut impl Read, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut buffer = [0; 65536];
     loop {
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(length) => take(&buffer[..length])?,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionReset) => return Ok(()),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::ConnectionReset
+                ) =>
+            {
+                return Ok(())
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
         }

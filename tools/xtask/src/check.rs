@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+//! All tests: static ones, those that run on the host, and those that need a guest.
+
+mod guests;
+mod host;
+mod lexer;
+mod libtest;
+mod report;
+mod statics;
+
+use crate::{ctx::Ctx, module, vm::Platform, workspace};
+use anyhow::Result;
+use report::{Outcome, Report};
+use std::{
+    collections::VecDeque,
+    process::ExitCode,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+/// What `check` takes.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Run only the tests in whose name this occurs (names are as printed: `static: rustfmt`, `attributes::disksize`)
+    #[arg(long)]
+    only: Option<String>,
+    /// How many guests and builds run side by side
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
+impl Args {
+    /// Whether a test of this name is wanted.
+    fn wants(&self, name: &str) -> bool {
+        self.only
+            .as_deref()
+            .is_none_or(|pattern| name.contains(pattern))
+    }
+}
+
+/// One thing to be run: a static test, the host's tests, or a guest with a test binary.
+struct Item<'a> {
+    name: String,
+    run: Box<dyn FnOnce() -> Result<Outcome> + Send + 'a>,
+}
+
+/// The check subcommand.
+pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
+    let platform = Platform::ensure(ctx)?;
+    let report = Report::new();
+    let jobs = args.jobs.unwrap_or_else(|| {
+        std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(2)
+    });
+    // What needs no guest begins while the guests' programs are built.
+    let queue = Queue::default();
+    queue.add(statics::items(ctx, &platform.kernel, args));
+    queue.add(host::items(ctx, args));
+    std::thread::scope(|scope| {
+        for _ in 1..jobs.max(1) {
+            scope.spawn(|| queue.work(&report));
+        }
+        match report.time("building for the guests", || {
+            guests::items(ctx, &platform, args)
+        }) {
+            Ok(items) => {
+                report.expect(items.len());
+                queue.add(items);
+            }
+            Err(error) => report.add("building for the guests", Err(error)),
+        }
+        queue.close();
+        queue.work(&report);
+    });
+    Ok(report.close())
+}
+
+/// Items that several threads work off.
+#[derive(Default)]
+struct Queue<'a> {
+    state: Mutex<State<'a>>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State<'a> {
+    items: VecDeque<Item<'a>>,
+    closed: bool,
+}
+
+impl<'a> Queue<'a> {
+    fn add(&self, items: Vec<Item<'a>>) {
+        lock(&self.state).items.extend(items);
+        self.changed.notify_all();
+    }
+
+    /// Nothing will be added any more.
+    fn close(&self) {
+        lock(&self.state).closed = true;
+        self.changed.notify_all();
+    }
+
+    fn next(&self) -> Option<Item<'a>> {
+        let state = lock(&self.state);
+        let idle = |state: &mut State| state.items.is_empty() && !state.closed;
+        let mut state = self
+            .changed
+            .wait_while(state, idle)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.items.pop_front()
+    }
+
+    fn work(&self, report: &Report) {
+        while let Some(item) = self.next() {
+            report.start(&item.name);
+            report.add(&item.name, (item.run)());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Builds what every guest gets beside its test: rzram.ko and the guest's programs.
+fn guest_files(ctx: &Ctx, platform: &Platform) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut files = Vec::new();
+    if ctx.has_module() {
+        files.push(("rzram.ko".to_owned(), module::fresh(ctx, &platform.kernel)?));
+    }
+    files.extend(workspace::guest_programs(ctx)?);
+    Ok(files)
+}
