@@ -54,11 +54,56 @@ impl Kernel {
     }
 }
 
-/// Returns the kernel to use; resolves, fetches and prepares what the cache lacks.
+/// Which of the archive's kernels is wanted.
+#[derive(Clone, Debug)]
+enum Want {
+    /// The newest one of this flavour.
+    Newest(String),
+    /// The one of this name.
+    Exactly(String),
+}
+
+impl Want {
+    /// What sets it apart from others; part of a file's name.
+    fn id(&self) -> &str {
+        match self {
+            Self::Newest(flavour) => flavour,
+            Self::Exactly(name) => name,
+        }
+    }
+
+    /// The version of the kernel `name` where it is one of those wanted.
+    fn version_of(&self, name: &str) -> Option<Vec<u64>> {
+        match self {
+            Self::Newest(flavour) => version_of(name, flavour),
+            Self::Exactly(wanted) => {
+                version_of(name, flavour_of(wanted)?).filter(|_| name == wanted)
+            }
+        }
+    }
+}
+
+/// Returns the kernel to boot in guests; resolves, fetches and prepares what the cache lacks.
 pub fn ensure(ctx: &Ctx) -> Result<Kernel> {
-    let release = match pinned(ctx) {
+    ensure_wanted(ctx, &Want::Newest(ctx.flavour.clone()))
+}
+
+/// Whether this is the name of a Debian kernel that the module can be built for.
+pub fn is_supported_debian(name: &str) -> bool {
+    flavour_of(name)
+        .and_then(|flavour| version_of(name, flavour))
+        .is_some_and(|version| version.as_slice() >= FLOOR.as_slice())
+}
+
+/// The same for the Debian kernel of this name.
+pub fn ensure_exactly(ctx: &Ctx, name: &str) -> Result<Kernel> {
+    ensure_wanted(ctx, &Want::Exactly(name.to_owned()))
+}
+
+fn ensure_wanted(ctx: &Ctx, want: &Want) -> Result<Kernel> {
+    let release = match pinned(ctx, want) {
         Some(release) => release,
-        None => resolve_and_pin(ctx)?,
+        None => resolve_and_pin(ctx, want)?,
     };
     let name = format!(
         "kernel-{}-{}",
@@ -86,47 +131,50 @@ pub fn ensure(ctx: &Ctx) -> Result<Kernel> {
 
 /// Forgets the pinned kernel, so that the next run asks the archive again.
 pub fn unpin(ctx: &Ctx) -> Result<()> {
-    match fs::remove_file(pin_file(ctx)) {
+    match fs::remove_file(pin_file(ctx, &Want::Newest(ctx.flavour.clone()))) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-fn pin_file(ctx: &Ctx) -> PathBuf {
+fn pin_file(ctx: &Ctx, want: &Want) -> PathBuf {
     ctx.cache
         .join("pins")
-        .join(format!("kernel-{}.json", ctx.flavour))
+        .join(format!("kernel-{}.json", want.id()))
 }
 
-fn pinned(ctx: &Ctx) -> Option<Release> {
-    serde_json::from_slice(&fs::read(pin_file(ctx)).ok()?).ok()
+fn pinned(ctx: &Ctx, want: &Want) -> Option<Release> {
+    serde_json::from_slice(&fs::read(pin_file(ctx, want)).ok()?).ok()
 }
 
-fn resolve_and_pin(ctx: &Ctx) -> Result<Release> {
+fn resolve_and_pin(ctx: &Ctx, want: &Want) -> Result<Release> {
     let _lock = cache::lock(ctx, "resolve")?;
-    if let Some(release) = pinned(ctx) {
+    if let Some(release) = pinned(ctx, want) {
         return Ok(release);
     }
     let mut job = Job::new("kernel", 1, ctx.logs().join("resolve.log"))?;
-    job.step("asking the archive for the newest kernel");
+    job.step(match want {
+        Want::Newest(_) => "asking the archive for the newest kernel",
+        Want::Exactly(_) => "asking the archive for the running kernel",
+    });
     apt::update(&job)?;
-    let release = resolve(&ctx.flavour)?;
+    let release = resolve(want)?;
     eprintln!(
         "kernel: using {} ({}, {})",
         release.name, release.package, release.source
     );
-    let file = pin_file(ctx);
+    let file = pin_file(ctx, want);
     fs::create_dir_all(file.parent().context("a pin file has a directory")?)?;
     fs::write(file, serde_json::to_vec_pretty(&release)?)?;
     Ok(release)
 }
 
-/// The newest kernel of this flavour whose image, modules, headers and source have the same version.
-fn resolve(flavour: &str) -> Result<Release> {
+/// The newest wanted kernel whose image, modules, headers and source have the same version.
+fn resolve(want: &Want) -> Result<Release> {
     let mut names: Vec<(Vec<u64>, String)> = apt::names("linux-headers-")?
         .iter()
         .filter_map(|package| package.strip_prefix("linux-headers-"))
-        .filter_map(|name| Some((version_of(name, flavour)?, name.to_owned())))
+        .filter_map(|name| Some((want.version_of(name)?, name.to_owned())))
         .filter(|(version, _)| version.as_slice() >= FLOOR.as_slice())
         .collect();
     names.sort();
@@ -158,12 +206,24 @@ fn resolve(flavour: &str) -> Result<Release> {
         }
         eprintln!("kernel: {name} has no matching image, modules, headers and source in the archive; trying an older one");
     }
-    bail!("the archive has no kernel of flavour {flavour} from {}.{} on with a matching source package", FLOOR[0], FLOOR[1]);
+    bail!(
+        "the archive has no kernel {} from {}.{} on with a matching source package",
+        want.id(),
+        FLOOR[0],
+        FLOOR[1]
+    );
 }
 
 fn source_package(version: &[u64]) -> String {
     let parts: Vec<String> = version.iter().take(2).map(u64::to_string).collect();
     format!("linux-source-{}", parts.join("."))
+}
+
+/// The flavour of `7.3.4+deb13-amd64`: what follows the first dash behind the plus.
+fn flavour_of(name: &str) -> Option<&str> {
+    let (_, local) = name.split_once('+')?;
+    let (distribution, flavour) = local.split_once('-')?;
+    distribution.starts_with("deb").then_some(flavour)
 }
 
 /// The numbers of `7.3.4+deb13-amd64` where it is of this flavour, `None` otherwise or for release candidates.
@@ -297,6 +357,21 @@ mod tests {
         assert_eq!(version_of("7.10+deb13.1-amd64", "amd64"), Some(vec![7, 10]));
         assert_eq!(version_of("7.4~rc2+deb13-amd64", "amd64"), None);
         assert_eq!(version_of("amd64", "amd64"), None);
+    }
+
+    #[test]
+    fn an_exact_name_matches_itself_only() {
+        let want = Want::Exactly("7.3.4+deb13-cloud-amd64".into());
+        assert_eq!(
+            want.version_of("7.3.4+deb13-cloud-amd64"),
+            Some(vec![7, 3, 4])
+        );
+        assert_eq!(want.version_of("7.3.4+deb13-amd64"), None);
+        assert_eq!(want.version_of("7.3.5+deb13-cloud-amd64"), None);
+        assert!(is_supported_debian("7.3.4+deb13-cloud-amd64"));
+        assert!(!is_supported_debian("6.12.117+deb13-amd64"));
+        assert!(!is_supported_debian("7.3.4-arch1-1"));
+        assert!(!is_supported_debian("7.3.4"));
     }
 
     #[test]

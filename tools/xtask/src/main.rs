@@ -18,7 +18,7 @@ mod workspace;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use ctx::Ctx;
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 #[derive(Parser)]
 #[command(name = "xtask", about = "rzram's tooling", disable_version_flag = true)]
@@ -40,8 +40,14 @@ enum Task {
     },
     /// Make the guest's userland
     Guest,
-    /// Build rzram.ko for the guest's kernel, or run another target of the kernel's build on it
+    /// Build rzram.ko, for the running kernel where Debian has it, else for the guest's; or run other targets on it
     Build {
+        /// The kernel build tree to use
+        #[arg(long)]
+        kdir: Option<PathBuf>,
+        /// Build for the guest's kernel whatever is running
+        #[arg(long)]
+        guest: bool,
         /// Targets and variables for make
         args: Vec<String>,
     },
@@ -88,10 +94,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let kernel = kernel::ensure(&ctx)?;
             println!("{}", guest::ensure(&ctx, &kernel)?.display());
         }
-        Task::Build { args } => {
-            let kernel = kernel::ensure(&ctx)?;
-            module::build(&ctx, &kernel, &args)?;
-        }
+        Task::Build { kdir, guest, args } => module::build(&ctx, kdir, guest, &args)?,
         Task::Vm(args) => return vm::main(&ctx, args),
         Task::Check(args) => return check::main(&ctx, &args),
         Task::Demo => return vm::demo(&ctx),

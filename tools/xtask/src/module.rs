@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Building the module for a prepared kernel, with Kbuild.
 
-use crate::{cache, ctx::Ctx, kernel::Kernel, progress::Ticker};
+use crate::{cache, ctx::Ctx, kernel, kernel::Kernel, progress::Ticker};
 use anyhow::{bail, Context, Result};
 use nix::fcntl::Flock;
 use std::{
@@ -14,19 +14,15 @@ use std::{
     time::Duration,
 };
 
-/// A make call on the module in the tree.
-fn make(ctx: &Ctx, kernel: &Kernel) -> Command {
-    make_in(&ctx.tree, kernel)
-}
-
-fn make_in(dir: &Path, kernel: &Kernel) -> Command {
+/// A call of the kernel's build on the module in `dir`.
+fn make(dir: &Path, kdir: &Path) -> Command {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let mut module = OsString::from("M=");
     module.push(dir);
     let mut command = Command::new("make");
     command
         .arg("-C")
-        .arg(&kernel.build)
+        .arg(kdir)
         .arg(module)
         .arg(format!("-j{jobs}"));
     command
@@ -37,26 +33,58 @@ fn lock(ctx: &Ctx) -> Result<Flock<File>> {
     cache::lock(ctx, &format!("build-{}", cache::key(&ctx.tree)))
 }
 
-/// Runs make on the module with its output passed through.
-pub fn build(ctx: &Ctx, kernel: &Kernel, args: &[String]) -> Result<()> {
+/// The build subcommand: chooses the kernel, says which, and runs make with its output passed through.
+pub fn build(ctx: &Ctx, kdir: Option<PathBuf>, guest: bool, args: &[String]) -> Result<()> {
+    let running = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let running = running.trim();
+    let (kdir, what) = match kdir {
+        Some(kdir) => {
+            let what = kdir.display().to_string();
+            (kdir, what)
+        }
+        None if !guest && kernel::is_supported_debian(running) => {
+            match kernel::ensure_exactly(ctx, running) {
+                Ok(kernel) => (kernel.build, format!("{running}, the running kernel")),
+                Err(error) => {
+                    eprintln!("build: {running} is running, but: {error:#}");
+                    guests(ctx, running)?
+                }
+            }
+        }
+        None => guests(ctx, running)?,
+    };
     let _lock = lock(ctx)?;
-    let status = make(ctx, kernel)
+    let status = make(&ctx.tree, &kdir)
         .args(args)
         .status()
         .context("cannot run make")?;
     if !status.success() {
-        bail!(
-            "the module could not be built for {}; see above",
-            kernel.release.name
-        );
+        bail!("the module could not be built for {what}; see above");
+    }
+    if args.is_empty() || args.iter().any(|arg| arg == "modules") {
+        println!("rzram.ko is built for {what}");
     }
     Ok(())
+}
+
+/// The guest's kernel, and how to call it.
+fn guests(ctx: &Ctx, running: &str) -> Result<(PathBuf, String)> {
+    let kernel = kernel::ensure(ctx)?;
+    let what = if kernel.release.name == running {
+        format!("{running}, the running kernel and the guest's")
+    } else {
+        format!("{}, the guest's kernel ({running}, which is running, is none that Debian has Rust support for)", kernel.release.name)
+    };
+    Ok((kernel.build, what))
 }
 
 /// Builds rzram.ko where it is out of date and reads it; make's output is shown only when it fails.
 pub fn fresh(ctx: &Ctx, kernel: &Kernel) -> Result<Vec<u8>> {
     let _lock = lock(ctx)?;
-    quietly("building rzram.ko", make(ctx, kernel).arg("modules"))?;
+    quietly(
+        "building rzram.ko",
+        make(&ctx.tree, &kernel.build).arg("modules"),
+    )?;
     let file: PathBuf = ctx.tree.join("rzram.ko");
     fs::read(&file).with_context(|| format!("the build made no {}", file.display()))
 }
@@ -122,7 +150,7 @@ pub fn clippy(ctx: &Ctx, kernel: &Kernel) -> Result<(Flock<File>, Command)> {
     // Other flags than the real build's, so products of its own; and `MO=` accepts no tree in which something was built.
     let dir = ctx.cache.join(name);
     mirror(&ctx.tree, &dir)?;
-    let mut command = make_in(&dir, kernel);
+    let mut command = make(&dir, &kernel.build);
     command.args(["CLIPPY=1", "W=e", "modules"]);
     Ok((lock, command))
 }
