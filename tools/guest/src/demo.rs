@@ -25,10 +25,10 @@ use crate::{MIB, PAGE};
 #[derive(Args)]
 pub struct Options {
     /// Compression algorithm of both disks
-    #[arg(long, default_value = "zstd")]
+    #[arg(long, default_value = "lz4")]
     algorithm: String,
-    /// Memory that the program uses, in percent of what is available
-    #[arg(long, default_value_t = 145)]
+    /// Memory that the program uses, in percent of what it could get without swap
+    #[arg(long, default_value_t = 115)]
     percent: u64,
     /// Tree to copy onto the second disk [default: /usr/lib]
     #[arg(long)]
@@ -94,11 +94,12 @@ fn swap(steps: &Steps, disk: Disk, options: &Options) -> Result<()> {
     steps.sh("swapon", &["--discard", "--priority", "100", &node])?;
     let bytes = pressure(options.percent)?;
     steps.say(&format!(
-        "a program now uses {}, where {} are available",
+        "a program now uses {}; the guest has {} to give",
         format_size(bytes, BINARY),
-        format_size(meminfo("MemAvailable")?, BINARY)
+        format_size(pressure(100)?, BINARY)
     ));
 
+    let _reserve = kernel::EarlyReclaim::start()?;
     let before = SwapTraffic::now()?;
     let mut hog = Hog::new(bytes)?;
     let pages = hog.pages();
@@ -110,8 +111,7 @@ fn swap(steps: &Steps, disk: Disk, options: &Options) -> Result<()> {
     hog.fill(1, |done| report("filled", done));
     let fullest = disk.mm()?;
     hog.verify(|done| report("verified", done))?;
-    hog.touch(2, 8);
-    hog.verify_random(3, pages / 16)?;
+    hog.touch(2, 32);
     hog.verify(|done| report("verified again", done))?;
     let traffic = SwapTraffic::now()?.since(before)?;
     let io = disk.io()?;

@@ -5,13 +5,66 @@
 use anyhow::{bail, Context, Result};
 
 use crate::buf::Mapping;
-use crate::pattern::{fill_mixed, Rng};
+use crate::pattern::{self, Kind, Rng};
 use crate::PAGE;
 
 /// A large piece of memory, filled page by page from a seed.
+///
+/// Passes over it alternate in direction. In one direction only, a replacement by age always throws
+/// out what comes next, and every single access would wait for swap.
 pub struct Hog {
     map: Mapping,
     seeds: Vec<u32>,
+    backwards: bool,
+    templates: Templates,
+}
+
+/// Pages of every sort, about as compressible as programs' memory is, made once: a page of the hog is a copy of one of them with marks of its
+/// own. Making each from scratch would take longer than swapping it.
+struct Templates(Vec<(Kind, Vec<u8>)>);
+
+/// How many templates there are.
+const TEMPLATES: u64 = 192;
+
+/// A page has its own mark in every piece of this many bytes.
+const MARKED: usize = 512;
+
+impl Templates {
+    fn new() -> Templates {
+        let make = |n| {
+            let mut rng = Rng::new(0x7e39, n);
+            let kind = match n % 16 {
+                0 | 1 => Kind::Word(0),
+                2 => Kind::Word(n),
+                3 if n % 32 == 3 => Kind::Random,
+                3 => Kind::Prefix(rng.below(PAGE as u64) as usize),
+                4..=7 => Kind::Repeat(100 + rng.below(600) as usize),
+                8..=11 => Kind::Text,
+                _ => Kind::Records,
+            };
+            let mut page = vec![0; PAGE];
+            pattern::fill(kind, n, &mut page);
+            (kind, page)
+        };
+        Templates((0..TEMPLATES).map(make).collect())
+    }
+
+    /// Fills `page` with what page `index` holds for `seed`.
+    fn fill(&self, seed: u32, index: u64, page: &mut [u8]) {
+        let mut rng = Rng::new(u64::from(seed), index);
+        let (kind, template) = &self.0[rng.below(TEMPLATES) as usize];
+        page.copy_from_slice(template);
+        match kind {
+            // Zeros stay zeros; other words become this page's word, all over.
+            Kind::Word(0) => (),
+            Kind::Word(_) => pattern::fill(Kind::Word(rng.next()), 0, page),
+            _ => {
+                for piece in page.chunks_exact_mut(MARKED) {
+                    piece[..8].copy_from_slice(&rng.next().to_le_bytes());
+                }
+            }
+        }
+    }
 }
 
 impl Hog {
@@ -26,6 +79,8 @@ impl Hog {
         Ok(Hog {
             map,
             seeds: vec![0; pages],
+            backwards: false,
+            templates: Templates::new(),
         })
     }
 
@@ -36,8 +91,18 @@ impl Hog {
 
     /// Fills every page anew from `seed`, reporting how many pages are done now and then.
     pub fn fill(&mut self, seed: u32, progress: impl FnMut(u64)) {
-        let pages = 0..self.pages();
+        let pages = self.pass();
         self.fill_some(seed, pages, progress);
+    }
+
+    /// All pages in the order of the next pass.
+    fn pass(&mut self) -> Box<dyn Iterator<Item = u64>> {
+        let pages = 0..self.pages();
+        self.backwards = !self.backwards;
+        match self.backwards {
+            true => Box::new(pages),
+            false => Box::new(pages.rev()),
+        }
     }
 
     /// Fills about one page in `n`, chosen at random, anew.
@@ -55,7 +120,8 @@ impl Hog {
     ) {
         for (done, index) in pages.enumerate() {
             let at = index as usize * PAGE;
-            fill_mixed(u64::from(seed), index, &mut self.map[at..at + PAGE]);
+            self.templates
+                .fill(seed, index, &mut self.map[at..at + PAGE]);
             self.seeds[index as usize] = seed;
             if done % 4096 == 0 {
                 progress(done as u64);
@@ -74,13 +140,13 @@ impl Hog {
         Ok(())
     }
 
-    /// Compares every byte with what it should be, in the order of addresses.
-    pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<()> {
+    /// Compares every byte with what it should be.
+    pub fn verify(&mut self, mut progress: impl FnMut(u64)) -> Result<()> {
         let mut expected = vec![0; PAGE];
-        for index in 0..self.pages() {
+        for (done, index) in self.pass().enumerate() {
             self.verify_page(index, &mut expected)?;
-            if index % 4096 == 0 {
-                progress(index);
+            if done % 4096 == 0 {
+                progress(done as u64);
             }
         }
         Ok(())
@@ -98,7 +164,8 @@ impl Hog {
 
     fn verify_page(&self, index: u64, expected: &mut [u8]) -> Result<()> {
         let at = index as usize * PAGE;
-        fill_mixed(u64::from(self.seeds[index as usize]), index, expected);
+        self.templates
+            .fill(self.seeds[index as usize], index, expected);
         crate::blk::equal(
             &format!("memory page {index} of {}", self.pages()),
             expected,
@@ -143,10 +210,18 @@ impl SwapTraffic {
     }
 }
 
-/// How much memory to use so that about as much as `percent` of what is available is used.
+/// `percent` of the memory that a program can get without any going to swap.
+///
+/// Files in memory, such as those of an initial file system, go to swap before a program that is
+/// busy does. Where they may, there has to be pressure enough for them too.
 pub fn pressure(percent: u64) -> Result<u64> {
-    let available = crate::stat::meminfo("MemAvailable")?;
-    (available / 100)
+    use crate::stat::meminfo;
+    let mounts = std::fs::read_to_string("/proc/mounts").context("reading /proc/mounts")?;
+    let stays = mounts
+        .lines()
+        .any(|line| line.starts_with("rootfs ") && line.contains("noswap"));
+    let files = if stays { 0 } else { meminfo("Shmem")? };
+    ((meminfo("MemAvailable")? + files) / 100)
         .checked_mul(percent)
-        .context("the guest has an absurd amount of memory")
+        .context("no guest has that much memory")
 }

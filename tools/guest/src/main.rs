@@ -22,8 +22,8 @@ enum Command {
     Demo(demo::Options),
     /// Use more memory than there is and verify it, with whatever swap is on
     SwapVerify {
-        /// Memory to use, in percent of what is available
-        #[arg(long, default_value_t = 140)]
+        /// Memory to use, in percent of what is to be had without swap
+        #[arg(long, default_value_t = 115)]
         percent: u64,
         /// How often everything is verified
         #[arg(long, default_value_t = 2)]

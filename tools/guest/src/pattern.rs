@@ -198,7 +198,7 @@ const MAGIC: u64 = 0x7a52_616d_5061_6765;
 /// Fills `page` so that it tells which `block` and `version` it is. Version 0 is all zeros; of the
 /// others every fourth is same-filled, every fourth random and the rest compressible.
 pub fn stamp(block: u64, version: u64, page: &mut [u8]) {
-    let seed = block << 32 | version;
+    let seed = (block << 32) | version;
     match (version, version % 4) {
         (0, _) => page.fill(0),
         (_, 1) => fill(Kind::Word(seed), 0, page),

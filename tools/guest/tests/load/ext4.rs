@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-// vm: --mem 2G --cpus 2
 
 //! A real file system with a real tree of files on it.
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-// vm: --mem 2G --cpus 2
 
 //! Discards and write-zeroes: zeros afterwards, memory given back, neighbours left alone.
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-// vm: --mem 2G --cpus 2
 
 //! Running into `mem_limit`: the write fails and is counted, what was stored stays, and room made
 //! in either way lets writes go on.

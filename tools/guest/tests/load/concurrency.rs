@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-// vm: --mem 2G --cpus 2
 
 //! Many threads on the same blocks, and user space that changes a page while it is written.
 

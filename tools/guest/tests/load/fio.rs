@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-// vm: --mem 2G --cpus 2
 
 //! fio writes with a checksum in every block and reads it all back, with each way of doing I/O.
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-// vm: --mem 2G --cpus 2
 
 //! What an empty disk costs, what a written slot costs, and that all of it comes back.
 

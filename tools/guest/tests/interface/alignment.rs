@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-// vm: --mem 2G --cpus 2
 
 //! Direct I/O from and to memory at every alignment that the queue advertises (`dma_alignment`
 //! 511: any multiple of 512), between guard bytes, on the raw disk and through a file.
