@@ -247,8 +247,8 @@ pub fn memory(text: &str) -> Result<u64, String> {
         .ok()
         .and_then(|number| number.checked_mul(1 << shift));
     match bytes {
-        Some(bytes) if bytes >= 256 << 20 => Ok(bytes),
-        Some(_) => Err("a guest needs at least 256M".into()),
+        Some(bytes) if bytes >= 448 << 20 => Ok(bytes),
+        Some(_) => Err("a guest needs at least 448M, for its userland lies in memory".into()),
         None => Err("give a size such as 512M or 2G".into()),
     }
 }

@@ -2,7 +2,8 @@
 //! Reading the guest kernel's log as it comes, and recognising the lines after which the guest has failed.
 
 /// Texts that a healthy kernel never prints.
-const TROUBLE: [&str; 18] = [
+const TROUBLE: [&str; 19] = [
+    "Initramfs unpacking failed",
     "Kernel panic",
     "BUG: ",
     "WARNING: ",

@@ -195,14 +195,18 @@ pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Re
     })
 }
 
-/// The kernel's command line: a guest that is broken ends at once, and says all it has to say.
+/// The kernel's command line.
+const PARAMETERS: &str = concat!(
+    // A guest that is broken ends at once, and says all that it has to say.
+    "console=ttyS0 ignore_loglevel oops=panic panic=-1 rcupdate.rcu_cpu_stall_timeout=60",
+    // Calibrations of clocks against each other go wrong on a busy host.
+    " tsc=reliable no_timer_check lpj=4000000",
+    // They would keep a CPU busy when the command has long begun.
+    " cryptomgr.notests",
+    // The userland may fill all memory, not only the half that a RAM file system usually gets.
+    " initramfs_options=size=100%",
+);
+
 fn parameters(spec: &Spec) -> String {
-    let mut text = String::from(
-        "console=ttyS0 ignore_loglevel oops=panic panic=-1 cryptomgr.notests rcupdate.rcu_cpu_stall_timeout=60",
-    );
-    if !spec.append.is_empty() {
-        text.push(' ');
-        text.push_str(&spec.append);
-    }
-    text
+    format!("{PARAMETERS} {}", spec.append)
 }

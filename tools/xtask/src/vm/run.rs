@@ -2,7 +2,7 @@
 //! One guest from power-on to its end: carries its output, watches its kernel, decides how it ended.
 
 use super::{accel::Accel, boot, klog::Log, qemu, qemu::Qemu, Platform, Spec};
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
 use nix::{
     errno::Errno,
     poll::{poll, PollFd, PollFlags, PollTimeout},
@@ -16,6 +16,13 @@ use std::{
 
 /// How long a kernel in trouble may go on, to say what it has to say.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How long a guest may take to start the command. An emulated one sometimes hangs in the kernel's bring-up of its CPUs
+/// when the host is busy, before anything of ours runs.
+const BOOT_TIME: Duration = Duration::from_secs(90);
+
+/// How often a guest that does not come up is started.
+const BOOTS: usize = 3;
 
 /// Takes the command's output.
 pub trait Sink {
@@ -64,39 +71,64 @@ struct Guest<'a> {
 
 /// Boots a guest and stays with it to the end.
 pub fn run(platform: &Platform, accel: Accel, spec: &Spec, sink: &mut dyn Sink) -> Result<Ending> {
+    for _ in 1..BOOTS {
+        if let Some(ending) = attempt(platform, accel, spec, sink, Some(BOOT_TIME))? {
+            return Ok(ending);
+        }
+        eprintln!(
+            "vm: the guest did not come up within {} s; starting it again",
+            BOOT_TIME.as_secs()
+        );
+    }
+    let ending = attempt(platform, accel, spec, sink, None)?;
+    ending.context("a boot without a limit has an end")
+}
+
+/// One boot; `None` where the command was not started within `boot_time`.
+fn attempt(
+    platform: &Platform,
+    accel: Accel,
+    spec: &Spec,
+    sink: &mut dyn Sink,
+    boot_time: Option<Duration>,
+) -> Result<Option<Ending>> {
     let nonce = boot::nonce()?;
     let initrd = boot::initrd(platform, spec, &nonce)?;
-    let qemu = qemu::start(platform, accel, spec, initrd)?;
     let mut guest = Guest {
-        qemu,
+        qemu: qemu::start(platform, accel, spec, initrd)?,
         log: Log::default(),
         ctl: Vec::new(),
         nonce,
         klog: spec.klog,
         sink,
     };
-    let outcome = guest.watch(spec.timeout)?;
+    let Some(outcome) = guest.watch(spec.timeout, boot_time)? else {
+        return Ok(None);
+    };
     guest.carry()?;
     let (status, failure) = match outcome {
         Ok(status) => (status, None),
         Err(why) => (0, Some(why)),
     };
-    let Guest {
-        qemu, log, nonce, ..
-    } = guest;
-    drop(qemu);
-    Ok(Ending {
+    let Guest { log, nonce, .. } = guest;
+    Ok(Some(Ending {
         status,
         failure,
         log: log.into_text(),
         mark: start_mark(&nonce),
-    })
+    }))
 }
 
 impl Guest<'_> {
-    /// Returns the command's status, or why the guest failed.
-    fn watch(&mut self, timeout: Option<Duration>) -> Result<Result<i32, String>> {
+    /// Returns the command's status, or why the guest failed; `None` where it did not come up.
+    fn watch(
+        &mut self,
+        timeout: Option<Duration>,
+        boot_time: Option<Duration>,
+    ) -> Result<Option<Result<i32, String>>> {
         let start = Instant::now();
+        let mark = start_mark(&self.nonce);
+        let mut started = false;
         let mut troubled: Option<Instant> = None;
         loop {
             self.wait(Duration::from_millis(200))?;
@@ -105,23 +137,29 @@ impl Guest<'_> {
             if let Some(trouble) = self.log.trouble() {
                 let since = *troubled.get_or_insert_with(Instant::now);
                 if ended.is_some() || since.elapsed() > LAST_WORDS {
-                    return Ok(Err(trouble.to_owned()));
+                    return Ok(Some(Err(trouble.to_owned())));
                 }
                 continue;
             }
             match self.message() {
-                Some(Message::Status(status)) => return self.finish(status),
-                Some(Message::Failed(why)) => return Ok(Err(why)),
+                Some(Message::Status(status)) => return self.finish(status).map(Some),
+                Some(Message::Failed(why)) => return Ok(Some(Err(why))),
                 None => {}
             }
             if let Some(status) = ended {
-                return Ok(Err(format!("QEMU ended before the command did ({status})")));
+                return Ok(Some(Err(format!(
+                    "QEMU ended before the command did ({status})"
+                ))));
             }
             if timeout.is_some_and(|limit| start.elapsed() > limit) {
                 let limit = timeout.unwrap_or_default().as_secs();
-                return Ok(Err(format!(
+                return Ok(Some(Err(format!(
                     "it was still running after {limit} s (hung, or --timeout is too short)"
-                )));
+                ))));
+            }
+            started = started || self.log.has(&mark);
+            if !started && boot_time.is_some_and(|limit| start.elapsed() > limit) {
+                return Ok(None);
             }
         }
     }
