@@ -10,7 +10,7 @@ use rzram_guest::disk::Disk;
 use rzram_guest::kernel::drop_caches;
 use rzram_guest::module::{with_disk, with_module};
 use rzram_guest::pattern::{self, Kind};
-use rzram_guest::stat::meminfo;
+use rzram_guest::stat::{available, meminfo};
 use rzram_guest::{blk, same, GIB, MIB, PAGE, TIB};
 
 const P: u64 = PAGE as u64;
@@ -27,7 +27,7 @@ impl Usage {
         drop_caches()?;
         std::thread::sleep(Duration::from_millis(200));
         Ok(Usage {
-            available: meminfo("MemAvailable")?,
+            available: available()?,
             kernel: meminfo("Slab")? + meminfo("VmallocUsed")? + meminfo("Percpu")?,
         })
     }

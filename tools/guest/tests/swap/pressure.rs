@@ -2,24 +2,19 @@
 
 //! rzram as swap: memory that goes out comes back as it was, and what is freed is freed.
 
-use std::time::Duration;
-
 use anyhow::{ensure, Context, Result};
-use rzram_guest::buf::Mapping;
 use rzram_guest::disk::Disk;
 use rzram_guest::hog::{pressure, Hog, SwapTraffic};
 use rzram_guest::kernel::EarlyReclaim;
 use rzram_guest::module::with_module;
 use rzram_guest::run::run;
-use rzram_guest::stat::vmstat;
-use rzram_guest::stress::{statistician, together, Until, Work};
 use rzram_guest::target::target;
-use rzram_guest::{blk, same, MIB, PAGE};
+use rzram_guest::{same, MIB, PAGE};
 
 const P: u64 = PAGE as u64;
 
 /// How much memory to use, in percent of what there is without swap.
-const PRESSURE: u64 = 112;
+const PRESSURE: u64 = 108;
 
 /// Uses the disk as swap while `body` runs.
 fn as_swap(
@@ -50,8 +45,8 @@ fn under_real_pressure_every_byte_comes_back() -> Result<()> {
             let mut hog = Hog::new(pressure(PRESSURE)?)?;
             hog.fill(1, |_| ());
             hog.verify(|_| ())?;
-            hog.touch(2, 6);
-            hog.verify_random(3, hog.pages() / 10)?;
+            hog.touch(2, 64);
+            hog.verify_random(3, 500)?;
             hog.verify(|_| ())?;
             let traffic = SwapTraffic::now()?.since(before)?;
             println!(
@@ -77,7 +72,7 @@ fn with_every_algorithm_pages_go_out_and_come_back() -> Result<()> {
         for algorithm in target().algorithms {
             as_swap(&disk, algorithm, "64M", || {
                 let before = SwapTraffic::now()?;
-                let mut hog = Hog::new(6 * MIB)?;
+                let mut hog = Hog::new(4 * MIB)?;
                 for round in 1..3 {
                     hog.fill(round, |_| ());
                     hog.page_out()?;
@@ -86,7 +81,7 @@ fn with_every_algorithm_pages_go_out_and_come_back() -> Result<()> {
                 }
                 let traffic = SwapTraffic::now()?.since(before)?;
                 ensure!(
-                    traffic.out > 1500,
+                    traffic.out > 1000,
                     "{algorithm}: hardly anything went out: {traffic:?}"
                 );
                 Ok(())
@@ -96,58 +91,76 @@ fn with_every_algorithm_pages_go_out_and_come_back() -> Result<()> {
     })
 }
 
+/// A program that reads a node over and over, past the page cache. Not a thread: one that shares
+/// memory with what goes to swap would slow that down more than it reads.
+struct RawReader(std::process::Child);
+
+impl RawReader {
+    fn start(disk: &Disk) -> Result<RawReader> {
+        let read = format!(
+            "while dd if={} of=/dev/null bs=256k iflag=direct status=none; do :; done",
+            disk.node()
+        );
+        let child = std::process::Command::new("sh").args(["-c", &read]).spawn();
+        Ok(RawReader(child.context("starting a reader")?))
+    }
+}
+
+impl Drop for RawReader {
+    fn drop(&mut self) {
+        // It is gone already if reading failed, which `failed_reads` tells.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn sectors_read(disk: &Disk) -> Result<u64> {
+    let stat = disk.get("stat")?;
+    let sectors = stat.split_whitespace().nth(2);
+    sectors
+        .and_then(|n| n.parse().ok())
+        .context("stat has no third number")
+}
+
 #[test]
-fn freed_memory_is_freed_on_the_disk_at_once_even_beside_raw_readers() -> Result<()> {
+fn freed_memory_is_freed_on_the_disk_at_once_even_beside_a_raw_reader() -> Result<()> {
     with_module("", || {
         let disk = Disk::new(0);
-        as_swap(&disk, target().default_algorithm, "64M", || {
-            let until = Until::after(Duration::from_secs(60));
-            // Whoever reads the raw disk holds slots just when swap frees them.
-            let reader = || -> Work<'_> {
-                Box::new(|until| {
-                    let file = disk.direct()?;
-                    let mut run = Mapping::new(64 * PAGE)?;
-                    while until.more() {
-                        for at in (0..64 * MIB).step_by(64 * PAGE) {
-                            blk::read(&file, &mut run, at)?;
-                        }
-                    }
-                    Ok(())
-                })
-            };
-            let swapper: Work<'_> = Box::new(|until| {
-                for round in 1..=4 {
-                    let notices = disk.io()?.notify_free;
-                    let mut hog = Hog::new(10 * MIB)?;
-                    hog.fill(round, |_| ());
-                    hog.page_out()?;
-                    let out = disk.mm()?;
-                    ensure!(
-                        out.orig > 7 * MIB,
-                        "round {round}: hardly anything went out: {out:?}"
-                    );
-                    if round % 2 == 0 {
-                        hog.verify(|_| ())?;
-                    }
-                    drop(hog);
-                    disk.wait_for("nearly everything freed after munmap", |mm| {
-                        mm.orig <= 512 * 1024
-                    })?;
-                    let notices = disk.io()?.notify_free - notices;
-                    ensure!(
-                        notices >= out.orig / P - 512,
-                        "only {notices} slot-free notices for {out:?}"
-                    );
+        // A small disk: the reader is often at a slot just when swap frees it.
+        as_swap(&disk, target().default_algorithm, "9M", || {
+            let reader = RawReader::start(&disk)?;
+            let before = sectors_read(&disk)?;
+            for round in 1..=4 {
+                let notices = disk.io()?.notify_free;
+                let mut hog = Hog::new(8 * MIB)?;
+                hog.fill(round, |_| ());
+                hog.page_out()?;
+                let out = disk.mm()?;
+                out.plausible(9 * MIB)?;
+                ensure!(
+                    out.orig > 6 * MIB,
+                    "round {round}: hardly anything went out: {out:?}"
+                );
+                if round % 2 == 0 {
+                    hog.verify(|_| ())?;
                 }
-                until.stop();
-                Ok(())
-            });
-            let work = vec![
-                ("swapper", swapper),
-                ("reader", reader()),
-                ("mm_stat", statistician(disk, 64 * MIB)),
-            ];
-            together(&until, work)?;
+                drop(hog);
+                disk.wait_for("nearly everything freed after munmap", |mm| {
+                    mm.orig <= MIB / 2
+                })?;
+                let notices = disk.io()?.notify_free - notices;
+                ensure!(
+                    notices >= out.orig / P - 256,
+                    "only {notices} slot-free notices for {out:?}"
+                );
+            }
+            drop(reader);
+            let swapped_in = 4 * 8 * MIB / 512;
+            ensure!(
+                sectors_read(&disk)? - before > swapped_in,
+                "the reader hardly read"
+            );
+            same("failed_reads", 0, disk.io()?.failed_reads)?;
             same("miss_free", 0, disk.debug()?.miss_free)
         })
     })
@@ -182,28 +195,16 @@ fn two_swap_disks_of_equal_priority_share_the_load() -> Result<()> {
         let (one, two) = (Disk::new(0), Disk::new(1));
         as_swap(&one, "lz4", "64M", || {
             as_swap(&two, "zstd", "64M", || {
-                let outs = vmstat("pswpout")?;
-                std::thread::scope(|scope| -> Result<()> {
-                    let hogs: Vec<_> = (0..2)
-                        .map(|n| {
-                            scope.spawn(move || {
-                                let mut hog = Hog::new(6 * MIB)?;
-                                for round in 0..2 {
-                                    hog.fill(10 * round + n, |_| ());
-                                    hog.page_out()?;
-                                    hog.verify(|_| ())?;
-                                }
-                                Ok(())
-                            })
-                        })
-                        .collect();
-                    for hog in hogs {
-                        hog.join()
-                            .unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")))?;
+                let mut hog = Hog::new(12 * MIB)?;
+                for round in 0..2 {
+                    hog.fill(round, |_| ());
+                    hog.page_out()?;
+                    for disk in [&one, &two] {
+                        let mm = disk.mm()?;
+                        ensure!(mm.orig > MIB, "{} got hardly anything: {mm:?}", disk.name());
                     }
-                    Ok(())
-                })?;
-                ensure!(vmstat("pswpout")? - outs > 2000, "hardly anything went out");
+                    hog.verify(|_| ())?;
+                }
                 Ok(())
             })
         })
