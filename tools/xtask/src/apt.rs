@@ -8,6 +8,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 /// Fetches the package lists anew.
@@ -19,6 +20,15 @@ pub fn update(job: &Job) -> Result<()> {
         "APT::Update::Error-Mode=any",
         "update",
     ]))
+}
+
+/// The same where they are more than an hour old; those of a build root just made are not.
+pub fn update_if_old(job: &Job) -> Result<()> {
+    let lists = fs::metadata("/var/lib/apt/lists").and_then(|lists| lists.modified());
+    match lists.map(|time| time.elapsed()) {
+        Ok(Ok(age)) if age < Duration::from_secs(3600) => Ok(()),
+        _ => update(job),
+    }
 }
 
 fn output(command: &mut Command) -> Result<String> {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The guest's userland: a small Debian with the programs that the tests use, and some of the stock kernel's modules.
 //!
-//! It is one uncompressed cpio archive, unpacked by the kernel at boot; what changes from boot to boot comes in a second
-//! archive behind it (see vm/boot.rs).
+//! Both are uncompressed cpio archives, unpacked by the kernel at boot; what changes from boot to boot comes in a third one
+//! behind them (see vm/boot.rs).
 
 use crate::{cache, ctx::Ctx, kernel::Kernel, progress::Job};
 use anyhow::{bail, Context, Result};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -91,26 +92,31 @@ const DROP: [&str; 26] = [
 ];
 
 /// Counts up when what `make` does below changes.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
-/// Returns the cpio archive for this kernel; makes it where the cache lacks it.
-pub fn ensure(ctx: &Ctx, kernel: &Kernel) -> Result<PathBuf> {
-    let key = cache::key(&(
-        SUITE,
-        PACKAGES,
-        OPTIONAL,
-        MODULES,
-        DROP,
-        &kernel.release,
-        RECIPE,
-    ));
+/// Returns the userland's archive; makes it where the cache lacks it.
+pub fn userland(ctx: &Ctx) -> Result<PathBuf> {
+    let key = cache::key(&(SUITE, PACKAGES, OPTIONAL, DROP, RECIPE));
     let dir = cache::entry(ctx, &format!("guest-{key}"), &["base.cpio"], |dir| {
-        make(ctx, kernel, dir)
+        make(ctx, dir)
     })?;
     Ok(dir.join("base.cpio"))
 }
 
-fn make(ctx: &Ctx, kernel: &Kernel, dir: &Path) -> Result<()> {
+/// Returns the archive of this kernel's modules; makes it where the cache lacks it.
+pub fn modules(ctx: &Ctx, kernel: &Kernel) -> Result<PathBuf> {
+    let key = cache::key(&(MODULES, &kernel.release, RECIPE));
+    let name = format!("guest-modules-{key}");
+    let dir = cache::entry(ctx, &name, &["modules.cpio"], |dir| {
+        let job = Job::new("guest", 1, ctx.logs().join("guest-modules.log"))?;
+        let root = dir.join("root");
+        add_modules(&job, kernel, &root)?;
+        pack(&job, &root, &dir.join("modules.cpio"))
+    })?;
+    Ok(dir.join("modules.cpio"))
+}
+
+fn make(ctx: &Ctx, dir: &Path) -> Result<()> {
     let mut job = Job::new("guest", 3, ctx.logs().join("guest.log"))?;
     job.step("a small Debian with fio, stress-ng, e2fsprogs and others");
     let root = dir.join("root");
@@ -149,7 +155,7 @@ fn make(ctx: &Ctx, kernel: &Kernel, dir: &Path) -> Result<()> {
         install(format!("{packages},{OPTIONAL}"))?;
     }
 
-    job.step("leaving out what guests have no use for, adding kernel modules");
+    job.step("leaving out what guests have no use for");
     for pattern in DROP {
         drop_matching(&root, pattern)?;
     }
@@ -157,25 +163,28 @@ fn make(ctx: &Ctx, kernel: &Kernel, dir: &Path) -> Result<()> {
         job.run(Command::new("chroot").arg(&root).args(probe.split(' ')))
             .with_context(|| format!("{probe} does not start in the guest's userland"))?;
     }
-    add_modules(&job, kernel, &root)?;
     for name in ["share", "rzram", "proc", "sys", "dev", "tmp", "run"] {
         fs::create_dir_all(root.join(name))?;
     }
 
     job.step("packing");
     let archive = dir.join("base.cpio");
-    job.run(
-        Command::new("bash")
-            .args([
-                "-c",
-                r#"cd "$0" && find . -xdev | LC_ALL=C sort | cpio -o -H newc --quiet >"$1""#,
-            ])
-            .args([&root, &archive]),
-    )?;
-    cache::remove(&root)?;
+    pack(&job, &root, &archive)?;
     eprintln!("guest: {} MiB", archive.metadata()?.len() >> 20);
     job.done();
     Ok(())
+}
+
+/// Turns a directory into an archive of its content.
+fn pack(job: &Job, root: &Path, archive: &Path) -> Result<()> {
+    const SCRIPT: &str =
+        r#"cd "$0" && find . -xdev | LC_ALL=C sort | cpio -o -H newc --quiet >"$1""#;
+    job.run(
+        Command::new("bash")
+            .args(["-c", SCRIPT])
+            .args([root, archive]),
+    )?;
+    cache::remove(root)
 }
 
 /// The build root's own sources, without backports.
@@ -277,7 +286,10 @@ fn add_modules(job: &Job, kernel: &Kernel, root: &Path) -> Result<()> {
     ] {
         fs::copy(kernel.modules.join(file), to.join(file))?;
     }
-    job.run(Command::new("depmod").arg("-b").arg(root).arg(name))
+    let link = root.join("lib"); // where depmod looks; the userland has one of its own
+    symlink("usr/lib", &link)?;
+    job.run(Command::new("depmod").arg("-b").arg(root).arg(name))?;
+    Ok(fs::remove_file(link)?)
 }
 
 /// `kernel/drivers/block/zram/zram.ko.xz` is `zram`; dashes count as underscores.

@@ -88,6 +88,11 @@ pub fn ensure(ctx: &Ctx) -> Result<Kernel> {
     ensure_wanted(ctx, &Want::Newest(ctx.flavour.clone()))
 }
 
+/// Makes sure that it is known which kernel [`ensure`] is to return.
+pub fn resolve_newest(ctx: &Ctx) -> Result<Release> {
+    resolved(ctx, &Want::Newest(ctx.flavour.clone()))
+}
+
 /// Whether this is the name of a Debian kernel that the module can be built for.
 pub fn is_supported_debian(name: &str) -> bool {
     flavour_of(name)
@@ -101,10 +106,7 @@ pub fn ensure_exactly(ctx: &Ctx, name: &str) -> Result<Kernel> {
 }
 
 fn ensure_wanted(ctx: &Ctx, want: &Want) -> Result<Kernel> {
-    let release = match pinned(ctx, want) {
-        Some(release) => release,
-        None => resolve_and_pin(ctx, want)?,
-    };
+    let release = resolved(ctx, want)?;
     let name = format!(
         "kernel-{}-{}",
         release.name,
@@ -129,8 +131,11 @@ fn ensure_wanted(ctx: &Ctx, want: &Want) -> Result<Kernel> {
     })
 }
 
-/// Forgets the pinned kernel, so that the next run asks the archive again.
-pub fn unpin(ctx: &Ctx) -> Result<()> {
+/// Asks the archive anew which kernel is the newest.
+pub fn update(ctx: &Ctx) -> Result<()> {
+    let mut job = Job::new("kernel", 1, ctx.logs().join("update.log"))?;
+    job.step("fetching the package lists");
+    apt::update(&job)?;
     match fs::remove_file(pin_file(ctx, &Want::Newest(ctx.flavour.clone()))) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
@@ -147,6 +152,13 @@ fn pinned(ctx: &Ctx, want: &Want) -> Option<Release> {
     serde_json::from_slice(&fs::read(pin_file(ctx, want)).ok()?).ok()
 }
 
+fn resolved(ctx: &Ctx, want: &Want) -> Result<Release> {
+    match pinned(ctx, want) {
+        Some(release) => Ok(release),
+        None => resolve_and_pin(ctx, want),
+    }
+}
+
 fn resolve_and_pin(ctx: &Ctx, want: &Want) -> Result<Release> {
     let _lock = cache::lock(ctx, "resolve")?;
     if let Some(release) = pinned(ctx, want) {
@@ -157,7 +169,7 @@ fn resolve_and_pin(ctx: &Ctx, want: &Want) -> Result<Release> {
         Want::Newest(_) => "asking the archive for the newest kernel",
         Want::Exactly(_) => "asking the archive for the running kernel",
     });
-    apt::update(&job)?;
+    apt::update_if_old(&job)?;
     let release = resolve(want)?;
     eprintln!(
         "kernel: using {} ({}, {})",

@@ -85,14 +85,15 @@ fn run(cli: Cli) -> Result<ExitCode> {
     match cli.task {
         Task::Kernel { update } => {
             if update {
-                kernel::unpin(&ctx)?;
+                kernel::update(&ctx)?;
             }
             let kernel = kernel::ensure(&ctx)?;
             println!("{} {}", kernel.release.name, kernel.build.display());
         }
         Task::Guest => {
             let kernel = kernel::ensure(&ctx)?;
-            println!("{}", guest::ensure(&ctx, &kernel)?.display());
+            println!("{}", guest::userland(&ctx)?.display());
+            println!("{}", guest::modules(&ctx, &kernel)?.display());
         }
         Task::Build { kdir, guest, args } => module::build(&ctx, kdir, guest, &args)?,
         Task::Vm(args) => return vm::main(&ctx, args),

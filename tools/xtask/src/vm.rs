@@ -13,6 +13,7 @@ use std::{
     io::Write,
     path::PathBuf,
     process::ExitCode,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -103,7 +104,7 @@ impl Default for Spec {
 pub struct Platform {
     /// The kernel that is booted.
     pub kernel: Kernel,
-    base: PathBuf,
+    archives: [PathBuf; 2],
     init: Vec<u8>,
     accel: accel::Accel,
 }
@@ -111,12 +112,22 @@ pub struct Platform {
 impl Platform {
     /// Makes whatever is missing.
     pub fn ensure(ctx: &Ctx) -> Result<Self> {
-        let kernel = kernel::ensure(ctx)?;
-        let base = guest::ensure(ctx, &kernel)?;
+        // First, for it may renew the package lists, which the others only read.
+        kernel::resolve_newest(ctx)?;
+        let (kernel, userland, init) = thread::scope(|scope| {
+            // Neither needs both processors all the time, so the one fills the other's gaps.
+            let rest = scope.spawn(|| anyhow::Ok((guest::userland(ctx)?, boot::init(ctx)?)));
+            let kernel = kernel::ensure(ctx)?;
+            match rest.join() {
+                Ok(rest) => rest.map(|(userland, init)| (kernel, userland, init)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })?;
+        let archives = [userland, guest::modules(ctx, &kernel)?];
         let mut platform = Self {
             kernel,
-            base,
-            init: boot::init(ctx)?,
+            archives,
+            init,
             accel: accel::Accel::Tcg,
         };
         platform.accel = accel::choose(ctx, &platform)?;

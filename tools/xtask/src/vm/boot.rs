@@ -27,9 +27,10 @@ pub fn nonce() -> Result<String> {
 /// The archive, in a file that exists in memory only and goes away with its last user.
 pub fn initrd(platform: &Platform, spec: &Spec, nonce: &str) -> Result<File> {
     let mut file = File::from(memfd_create(c"initrd", MFdFlags::empty())?);
-    let mut base =
-        File::open(&platform.base).context("the guest's userland is gone from the cache")?;
-    io::copy(&mut base, &mut file)?;
+    for part in &platform.archives {
+        let mut part = File::open(part).context("a part of the guest is gone from the cache")?;
+        io::copy(&mut part, &mut file)?;
+    }
     let boot = Boot {
         nonce: nonce.to_owned(),
         argv: spec.argv.clone(),
