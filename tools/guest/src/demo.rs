@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
 use clap::Args;
@@ -28,7 +28,7 @@ pub struct Options {
     #[arg(long, default_value = "lz4")]
     algorithm: String,
     /// Memory that the program uses, in percent of what it could get without swap
-    #[arg(long, default_value_t = 115)]
+    #[arg(long, default_value_t = 120)]
     percent: u64,
     /// Tree to copy onto the second disk [default: /usr/lib]
     #[arg(long)]
@@ -103,8 +103,10 @@ fn swap(steps: &Steps, disk: Disk, options: &Options) -> Result<()> {
     let before = SwapTraffic::now()?;
     let mut hog = Hog::new(bytes)?;
     let pages = hog.pages();
-    let report = |what: &str, done: u64| {
-        if done > 0 && done % (8 * 4096) == 0 {
+    let mut last = Instant::now();
+    let mut report = |what: &str, done: u64| {
+        if last.elapsed() > Duration::from_secs(2) {
+            last = Instant::now();
             steps.say(&format!("   {what} {} %", done * 100 / pages));
         }
     };

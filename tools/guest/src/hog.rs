@@ -123,7 +123,7 @@ impl Hog {
             self.templates
                 .fill(seed, index, &mut self.map[at..at + PAGE]);
             self.seeds[index as usize] = seed;
-            if done % 4096 == 0 {
+            if done % 256 == 0 {
                 progress(done as u64);
             }
         }
@@ -145,7 +145,7 @@ impl Hog {
         let mut expected = vec![0; PAGE];
         for (done, index) in self.pass().enumerate() {
             self.verify_page(index, &mut expected)?;
-            if done % 4096 == 0 {
+            if done % 256 == 0 {
                 progress(done as u64);
             }
         }

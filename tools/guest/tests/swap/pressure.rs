@@ -14,7 +14,7 @@ use rzram_guest::{same, MIB, PAGE};
 const P: u64 = PAGE as u64;
 
 /// How much memory to use, in percent of what there is without swap.
-const PRESSURE: u64 = 108;
+const PRESSURE: u64 = 115;
 
 /// Uses the disk as swap while `body` runs.
 fn as_swap(
