@@ -9,6 +9,7 @@
 //! so no read waits for a compression.
 
 mod codec;
+mod params;
 
 use crate::sys::{
     codec::MAX_COMPRESSED,
@@ -23,6 +24,8 @@ use crate::sys::{
         BLOCK_SIZE, //
     }, //
 };
+pub(crate) use params::Params;
+
 use codec::{
     Decoder,
     Encoder, //
@@ -36,6 +39,10 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         lock::{
             mutex::MutexBackend,
             Guard, //
@@ -44,6 +51,7 @@ use kernel::{
         Mutex, //
     }, //
 };
+use params::Setup;
 
 /// A way to compress, by its name in `comp_algorithm`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,6 +99,7 @@ fn buffer(len: usize) -> Result<KVVec<u8>> {
 
 /// What compresses a block: the state of the algorithm, and room for the result.
 pub(crate) struct Press {
+    setup: Arc<Setup>,
     encoder: Encoder,
     output: KVVec<u8>,
 }
@@ -99,7 +108,9 @@ impl Press {
     /// Compresses a block. What is returned may be longer than the block.
     #[inline]
     pub(crate) fn compress(&mut self, block: Source<'_>) -> Result<&[u8]> {
-        let len = self.encoder.compress(block, &mut self.output)?;
+        let len = self
+            .encoder
+            .compress(&self.setup, block, &mut self.output)?;
         self.output.get(..len).ok_or(EINVAL)
     }
 }
@@ -114,6 +125,7 @@ pub(crate) struct Stream {
 
 /// What a read of compressed data uses.
 pub(crate) struct Unpacker {
+    setup: Arc<Setup>,
     decoder: Decoder,
     /// Where an object is put together that lies in two pages; see `Pool::read()`.
     pub(crate) object: KVVec<u8>,
@@ -123,9 +135,9 @@ impl Unpacker {
     /// Splits into the buffer for the object, and a function that decompresses the object.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut [u8], impl FnOnce(&[u8], Dest<'_>) -> Result + '_) {
-        let decoder = &mut self.decoder;
+        let (setup, decoder) = (&self.setup, &mut self.decoder);
         (&mut self.object, move |object, block| {
-            decoder.decompress(object, block)
+            decoder.decompress(setup, object, block)
         })
     }
 }
@@ -182,10 +194,12 @@ impl<T: Unpin> Lanes<T> {
 /// The buffers of one disk for one algorithm.
 #[pin_data]
 pub(crate) struct Buffers {
-    algorithm: Algorithm,
+    setup: Arc<Setup>,
     streams: Lanes<Stream>,
     unpackers: Lanes<Unpacker>,
     bounces: Lanes<KVVec<u8>>,
+    /// Bytes of all of these.
+    bytes: Atomic<u64>,
 }
 
 /// Tells all [`Buffers`] of CPUs that come and go.
@@ -204,17 +218,18 @@ macro_rules! lanes {
 
 impl Buffers {
     /// Allocates buffers for the CPUs that are up; those that come up later get theirs then. May sleep.
-    fn new(algorithm: Algorithm, hotplug: Arc<Hotplug>) -> Result<Pin<KBox<Instance<Self>>>> {
+    fn new(setup: Arc<Setup>, hotplug: Arc<Hotplug>) -> Result<Pin<KBox<Instance<Self>>>> {
         let streams = lanes!("rzram_stream");
         let unpackers = lanes!("rzram_unpacker");
         let bounces = lanes!("rzram_bounce");
         Instance::new(
             hotplug,
             pin_init!(Self {
-                algorithm,
+                setup,
                 streams,
                 unpackers,
                 bounces,
+                bytes: Atomic::new(0),
             }? Error),
         )
     }
@@ -222,17 +237,32 @@ impl Buffers {
     fn allocate(&self) -> Result<(Stream, Unpacker, KVVec<u8>)> {
         let stream = Stream {
             press: Press {
-                encoder: Encoder::new(self.algorithm)?,
+                setup: self.setup.clone(),
+                encoder: Encoder::new(&self.setup)?,
                 output: buffer(MAX_COMPRESSED)?,
             },
             bounce: buffer(BLOCK_SIZE)?,
         };
         let unpacker = Unpacker {
-            decoder: Decoder::new(self.algorithm)?,
+            setup: self.setup.clone(),
+            decoder: Decoder::new(&self.setup)?,
             object: buffer(BLOCK_SIZE)?,
         };
         Ok((stream, unpacker, buffer(BLOCK_SIZE)?))
     }
+}
+
+/// Bytes that the buffers of a CPU take.
+fn bytes(stream: &Stream, unpacker: &Unpacker, bounce: &KVVec<u8>) -> u64 {
+    let buffers = [
+        &stream.press.output,
+        &stream.bounce,
+        &unpacker.object,
+        bounce,
+    ];
+    let buffers = buffers.into_iter().map(|buffer| buffer.capacity() as u64);
+    let states = [stream.press.encoder.bytes(), unpacker.decoder.bytes()];
+    Iterator::chain(buffers, states).fold(0, u64::saturating_add)
 }
 
 impl PerCpu for Buffers {
@@ -240,6 +270,7 @@ impl PerCpu for Buffers {
         let (stream, unpacker, bounce) = self.allocate().inspect_err(|_| {
             pr_err!("Can't allocate a compression stream\n");
         })?;
+        self.bytes.add(bytes(&stream, &unpacker, &bounce), Relaxed);
         let index = cpu as usize;
         *self.streams.lane(index).ok_or(EINVAL)? = Some(stream);
         *self.unpackers.lane(index).ok_or(EINVAL)? = Some(unpacker);
@@ -253,7 +284,10 @@ impl PerCpu for Buffers {
         let stream = self.streams.lane(index).and_then(|mut lane| lane.take());
         let unpacker = self.unpackers.lane(index).and_then(|mut lane| lane.take());
         let bounce = self.bounces.lane(index).and_then(|mut lane| lane.take());
-        drop((stream, unpacker, bounce));
+        if let (Some(stream), Some(unpacker), Some(bounce)) = (stream, unpacker, bounce) {
+            self.bytes
+                .fetch_sub(bytes(&stream, &unpacker, &bounce), Relaxed);
+        }
     }
 }
 
@@ -262,8 +296,20 @@ pub(crate) struct Compressor(Pin<KBox<Instance<Buffers>>>);
 
 impl Compressor {
     /// Allocates what `algorithm` needs. May sleep.
-    pub(crate) fn new(algorithm: Algorithm, hotplug: Arc<Hotplug>) -> Result<Self> {
-        Ok(Self(Buffers::new(algorithm, hotplug)?))
+    ///
+    /// `EINVAL` or `EOPNOTSUPP` if it does not take `params`; `ENOMEM`.
+    pub(crate) fn new(
+        algorithm: Algorithm,
+        params: &Params,
+        hotplug: Arc<Hotplug>,
+    ) -> Result<Self> {
+        let setup = Arc::new(Setup::new(algorithm, params)?, GFP_KERNEL)?;
+        Ok(Self(Buffers::new(setup, hotplug)?))
+    }
+
+    /// Bytes that the buffers of all CPUs take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.bytes.load(Relaxed)
     }
 
     /// Runs `f` with one of the first `max` streams. May sleep: for the stream, and in `f`.

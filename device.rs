@@ -5,20 +5,26 @@
 //! What a disk has only while it is set up, [`Active`], is published for I/O, which reads it without a lock; the
 //! configuration lock is for those who set up, reset and ask.
 
+mod config;
 mod io;
+mod post;
+mod recompress;
+mod writeback;
 
 use crate::{
     compress::{
-        Algorithm,
         Compressor,
         Hotplug, //
     },
     stats::{
         Contents,
+        MemoryFigures,
         PoolFigures,
         Requests, //
     },
     sys::{
+        backing::Backing,
+        clock,
         gendisk::Disk,
         page::BLOCK_SIZE,
         published::Published,
@@ -27,56 +33,76 @@ use crate::{
             RwSem, //
         }, //
     },
-    table::Table, //
+    table::{
+        meta::IDLE,
+        Info,
+        Shape,
+        Table, //
+    }, //
 };
+use config::Config;
 use kernel::{
     block::SECTOR_SIZE,
+    new_mutex,
     page::PAGE_SIZE,
     prelude::*,
     static_lock_class,
-    str::CString,
     sync::{
         atomic::{
             Atomic,
             Relaxed, //
         },
-        Arc, //
+        Arc,
+        Mutex, //
     },
     time::{
         msecs_to_jiffies,
         Msecs, //
     }, //
 };
+use writeback::Policy;
+
+pub(crate) use config::{
+    Named,
+    Parameters,
+    PRIORITIES, //
+};
+pub(crate) use post::Kind;
+pub(crate) use recompress::Request;
+pub(crate) use writeback::Selection;
 
 /// How long a reset or a removal waits for somebody who has the disk open: long enough for udev to look at a new disk, short
 /// enough for a script that tries to reset a disk in use.
 const PATIENCE_MS: Msecs = 1000;
 
-/// What the user has chosen.
-pub(crate) struct Config {
-    /// Bytes; 0 as long as the disk is not set up.
-    disksize: u64,
-    algorithm: Algorithm,
-}
-
-impl Config {
-    const NEW: Self = Self {
-        disksize: 0,
-        algorithm: Algorithm::DEFAULT,
-    };
-}
-
 /// What a disk has while it is set up.
 pub(crate) struct Active {
     table: Table,
-    compressor: Compressor,
+    /// By priority; the first is there.
+    compressors: [Option<Compressor>; PRIORITIES],
     requests: Requests,
+    /// Where blocks are written back to.
+    backing: Option<Arc<Backing>>,
+    /// Whether they are written back as they are stored.
+    compressed_writeback: bool,
+}
+
+impl Active {
+    fn memory(&self) -> MemoryFigures {
+        let compressors = self.compressors.iter().flatten();
+        MemoryFigures {
+            table: self.table.bytes(),
+            buffers: compressors
+                .map(Compressor::bytes)
+                .fold(0, u64::saturating_add),
+            written_back: self.table.places_taken(),
+        }
+    }
 }
 
 /// The driver's data of a disk.
 #[pin_data]
 pub(crate) struct Device {
-    id: u32,
     #[pin]
     config: RwSem<Config>,
     active: Published<Active>,
@@ -84,6 +110,13 @@ pub(crate) struct Device {
     limit_pages: Atomic<u64>,
     /// Streams that writes use; more than there are CPUs means all.
     max_streams: Atomic<u32>,
+    /// How writeback is limited.
+    policy: Policy,
+    /// Held by whoever recompresses or writes back: one at a time.
+    #[pin]
+    post: Mutex<()>,
+    /// Whether to note when blocks are accessed.
+    track: bool,
     hotplug: Arc<Hotplug>,
 }
 
@@ -91,42 +124,18 @@ pub(crate) struct Device {
 pub(crate) type RzDisk = Disk<Device>;
 
 impl Device {
-    /// A disk with number `id` that is not set up.
-    pub(crate) fn new(id: u32, hotplug: Arc<Hotplug>) -> impl PinInit<Self, Error> {
+    /// A disk that is not set up. It notes when blocks are accessed if `track`.
+    pub(crate) fn new(track: bool, hotplug: Arc<Hotplug>) -> impl PinInit<Self, Error> {
         pin_init!(Self {
-            id,
-            config <- RwSem::new(Config::NEW, c"rzram_config", static_lock_class!()),
+            config <- RwSem::new(Config::new(), c"rzram_config", static_lock_class!()),
             active: Published::new(),
             limit_pages: Atomic::new(0),
             max_streams: Atomic::new(default_streams()),
+            policy: Policy::new(),
+            post <- new_mutex!((), "rzram_post"),
+            track,
             hotplug,
         }? Error)
-    }
-
-    /// The disk's number.
-    pub(crate) fn id(&self) -> u32 {
-        self.id
-    }
-
-    /// The size in bytes, 0 as long as the disk is not set up. May sleep.
-    pub(crate) fn disksize(&self) -> u64 {
-        self.config.read().disksize
-    }
-
-    /// The algorithm that is, or will be, used. May sleep.
-    pub(crate) fn algorithm(&self) -> Algorithm {
-        self.config.read().algorithm
-    }
-
-    /// Chooses an algorithm; `EBUSY` once the disk is set up. May sleep.
-    pub(crate) fn set_algorithm(&self, algorithm: Algorithm) -> Result {
-        let mut config = self.config.write();
-        if config.disksize != 0 {
-            pr_info!("Can't change algorithm for initialized device\n");
-            return Err(EBUSY);
-        }
-        config.algorithm = algorithm;
-        Ok(())
     }
 
     /// Limits the memory of the pool to `bytes`, rounded up to pages; 0 is no limit. `EINVAL` if that is more than there can
@@ -155,30 +164,98 @@ impl Device {
         self.active.get_configured(&config).map(f)
     }
 
-    /// Calls `f` with the disk's counters and the figures of its pool; all zeros, but for the limit, as long as it is not set
+    /// Calls `f` with the disk's counters and the figures of its memory; all zeros, but for the limit, as long as it is not set
     /// up. May sleep.
-    pub(crate) fn with_memory<R>(&self, f: impl FnOnce(&Contents, PoolFigures) -> R) -> R {
+    pub(crate) fn with_memory<R>(
+        &self,
+        f: impl FnOnce(&Contents, PoolFigures, MemoryFigures) -> R,
+    ) -> R {
         let limit_pages = self.limit_pages.load(Relaxed);
         let config = self.config.read();
         match self.active.get_configured(&config) {
-            Some(active) => f(active.table.contents(), active.table.figures(limit_pages)),
-            None => f(
-                &Contents::new(),
-                PoolFigures {
+            Some(active) => f(
+                active.table.contents(),
+                active.table.figures(limit_pages),
+                active.memory(),
+            ),
+            None => {
+                let pool = PoolFigures {
                     limit: limit_pages.saturating_mul(PAGE_SIZE as u64),
                     ..PoolFigures::default()
-                },
-            ),
+                };
+                f(&Contents::new(), pool, MemoryFigures::default())
+            }
         }
     }
 
-    /// Calls `f` with the counters of requests. May sleep.
-    pub(crate) fn with_requests<R>(&self, f: impl FnOnce(&Requests) -> R) -> R {
+    /// Calls `f` with the counters of requests, and the number of blocks on the backing device. May sleep.
+    pub(crate) fn with_requests<R>(&self, f: impl FnOnce(&Requests, u64) -> R) -> R {
         let config = self.config.read();
         match self.active.get_configured(&config) {
-            Some(active) => f(&active.requests),
-            None => f(&Requests::new()),
+            Some(active) => f(&active.requests, active.table.places_taken()),
+            None => f(&Requests::new(), 0),
         }
+    }
+
+    /// Calls `f` with the number, the time of the last access (in nanoseconds since boot), and the properties of each block
+    /// that is stored, from number `first` on, until it returns `false` or an error. `EINVAL` as long as the disk is not set
+    /// up. May sleep.
+    pub(crate) fn for_each_stored(
+        &self,
+        first: u64,
+        mut f: impl FnMut(u64, u64, Info) -> Result<bool>,
+    ) -> Result {
+        let config = self.config.read();
+        let active = self.active.get_configured(&config).ok_or(EINVAL)?;
+        let table = &active.table;
+        for index in table.stored(first..table.blocks()) {
+            let info = table.lock(index).and_then(|slot| slot.info());
+            let accessed = table.last_access(index).unwrap_or(0);
+            if let Some(info) = info {
+                if !f(index, accessed, info)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether access times are tracked.
+    pub(crate) fn tracks(&self) -> bool {
+        self.track
+    }
+
+    /// Marks what is stored as idle, and unmarks the rest: what was not accessed for `seconds`, if that is given. `EINVAL` as
+    /// long as the disk is not set up. May sleep.
+    pub(crate) fn mark_idle(&self, seconds: Option<u64>) -> Result {
+        let config = self.config.read();
+        let active = self.active.get_configured(&config).ok_or(EINVAL)?;
+        let cutoff = seconds.map(|seconds| {
+            clock::since_boot().saturating_sub(seconds.saturating_mul(1_000_000_000))
+        });
+        let table = &active.table;
+        for index in table.stored(0..table.blocks()) {
+            let Some(mut slot) = table.lock(index) else {
+                continue;
+            };
+            let Some(info) = slot.info() else {
+                continue;
+            };
+            // Patterns cost nothing, and what was written back is out of memory already.
+            if info.same || info.elsewhere {
+                continue;
+            }
+            let idle = match (cutoff, table.last_access(index)) {
+                (Some(cutoff), Some(last)) => last <= cutoff,
+                _ => true,
+            };
+            if idle {
+                slot.mark(IDLE, 0);
+            } else {
+                slot.mark(0, IDLE);
+            }
+        }
+        Ok(())
     }
 
     /// Moves objects of the pool together; `EINVAL` as long as the disk is not set up. May sleep.
@@ -195,6 +272,7 @@ impl Device {
     fn default_again(&self) {
         self.limit_pages.store(0, Relaxed);
         self.max_streams.store(default_streams(), Relaxed);
+        self.policy.reset();
     }
 }
 
@@ -216,29 +294,29 @@ pub(crate) fn set_up(disk: &RzDisk, bytes: u64) -> Result {
         return Err(EBUSY);
     }
     let Some(bytes) = bytes.checked_next_multiple_of(PAGE_SIZE as u64) else {
-        pr_info!("rzram{}: a disk cannot be that large\n", disk.id);
+        pr_info!("{}: a disk cannot be that large\n", disk.name());
         return Err(EINVAL);
     };
-    let name = CString::try_from_fmt(fmt!("rzram{}", disk.id))?;
-    let table = Table::new(bytes / BLOCK_SIZE as u64, &name).inspect_err(|_| {
+    let shape = Shape {
+        blocks: bytes / BLOCK_SIZE as u64,
+        track: disk.track,
+        backing: config.backing.as_ref().map(|backing| backing.blocks()),
+    };
+    let table = Table::new(disk.name(), shape).inspect_err(|_| {
         pr_err!(
             "{}: no memory for the table of a disk of {} bytes\n",
-            &*name,
+            disk.name(),
             bytes
         );
     })?;
-    let algorithm = config.algorithm;
-    let compressor = Compressor::new(algorithm, disk.hotplug.clone()).inspect_err(|_| {
-        pr_err!(
-            "Cannot initialise {} compressing backend\n",
-            algorithm.name()
-        );
-    })?;
+    let compressors = config.compressors(&disk.hotplug)?;
     let active = KBox::new(
         Active {
             table,
-            compressor,
+            compressors,
             requests: Requests::new(),
+            backing: config.backing.clone(),
+            compressed_writeback: config.compressed_writeback,
         },
         GFP_KERNEL,
     )?;
@@ -253,13 +331,13 @@ pub(crate) fn set_up(disk: &RzDisk, bytes: u64) -> Result {
 /// `EBUSY` at once if it is mounted or a swap area, and in the end if somebody keeps it open.
 fn claim(disk: &RzDisk) -> Result<crate::sys::gendisk::Claim<'_, Device>> {
     if disk.is_held() {
-        pr_info!("rzram{}: in use; unmount it, or swapoff, first\n", disk.id);
+        pr_info!("{}: in use; unmount it, or swapoff, first\n", disk.name());
         return Err(EBUSY);
     }
     disk.claim(msecs_to_jiffies(PATIENCE_MS)).inspect_err(|_| {
         pr_info!(
-            "rzram{}: somebody has it open; try again when it is closed\n",
-            disk.id
+            "{}: somebody has it open; try again when it is closed\n",
+            disk.name()
         );
     })
 }
@@ -275,7 +353,7 @@ pub(crate) fn reset(disk: &RzDisk) -> Result {
     disk.set_capacity(0);
     let active = claim.idle(|idle| disk.active.take(&mut config, idle));
     claim.clear_io_stats();
-    *config = Config::NEW;
+    *config = Config::new();
     disk.default_again();
     drop(active);
     Ok(())

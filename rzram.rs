@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `rzram.rs` | the module, and the disks that there are |
 //! | `sysfs.rs` | the user's interface |
+//! | `debug.rs` | the developer's interface |
 //! | `device.rs` | one disk: its life, and what it does with a request |
 //! | `table.rs` | what a disk stores |
 //! | `compress.rs` | algorithms and their buffers |
@@ -29,6 +30,7 @@
 //! The notice that swap frees a slot comes in atomic context: it tries 6 and never waits.
 
 mod compress;
+mod debug;
 mod device;
 mod stats;
 mod sys;
@@ -40,11 +42,13 @@ use core::{
     fmt::Write,
     pin::Pin, //
 };
+use debug::Folder;
 use device::{
     Device,
     RzDisk, //
 };
 use kernel::{
+    debugfs::Dir,
     new_mutex,
     prelude::*,
     sync::{
@@ -73,9 +77,46 @@ module! {
     params: {
         num_devices: u32 {
             default: 1,
-            description: "Number of pre-created rzram devices",
+            description: "Number of pre-created devices",
+        },
+        compat: bool {
+            default: false,
+            description: "Go by the names of zram, as a drop-in for it",
+        },
+        track_access: bool {
+            default: false,
+            description: "Note when each block is accessed, at 4 bytes a block; always with compat",
         },
     },
+}
+
+/// The names that the driver goes by.
+struct Names {
+    /// Of a disk, before its number.
+    disk: &'static str,
+    /// In `/proc/devices`, and of the folder in debugfs.
+    driver: &'static CStr,
+    /// Of the class with the control files.
+    class: &'static CStr,
+    /// Where that class would be if somebody else had it.
+    class_path: &'static CStr,
+}
+
+impl Names {
+    const OWN: Self = Self {
+        disk: "rzram",
+        driver: c"rzram",
+        class: c"rzram-control",
+        class_path: c"/sys/class/rzram-control",
+    };
+
+    /// Those of zram, for programs that know no other.
+    const ZRAM: Self = Self {
+        disk: "zram",
+        driver: c"zram",
+        class: c"zram-control",
+        class_path: c"/sys/class/zram-control",
+    };
 }
 
 /// A disk's place in the registry.
@@ -83,6 +124,8 @@ struct Place {
     id: u32,
     /// `None` while the disk is being made or removed; its number is taken until then.
     disk: Option<Arc<RzDisk>>,
+    /// Its folder in debugfs, if there is one.
+    folder: Option<Folder>,
 }
 
 /// The disks that there are.
@@ -93,12 +136,16 @@ struct Registry {
     disks: Mutex<KVec<Place>>,
     major: Major,
     hotplug: Arc<Hotplug>,
+    names: &'static Names,
+    debugfs: Dir,
+    /// Whether to note when blocks are accessed.
+    track: bool,
 }
 
 impl Registry {
-    fn new() -> Result<Arc<Self>> {
+    fn new(names: &'static Names, track: bool) -> Result<Arc<Self>> {
         let hotplug = Arc::new(Hotplug::register(c"block/rzram:prepare")?, GFP_KERNEL)?;
-        let major = Major::register(c"rzram").inspect_err(|_| {
+        let major = Major::register(names.driver).inspect_err(|_| {
             pr_err!("Unable to get major number\n");
         })?;
         Arc::pin_init(
@@ -106,6 +153,9 @@ impl Registry {
                 disks <- new_mutex!(KVec::new(), "rzram_disks"),
                 major,
                 hotplug,
+                names,
+                debugfs: Dir::new(names.driver),
+                track,
             }),
             GFP_KERNEL,
         )
@@ -122,7 +172,14 @@ impl Registry {
         disks.reserve(1, GFP_KERNEL)?;
         // The numbers below are all taken, so this keeps the order.
         disks
-            .insert_within_capacity(position, Place { id, disk: None })
+            .insert_within_capacity(
+                position,
+                Place {
+                    id,
+                    disk: None,
+                    folder: None,
+                },
+            )
             .map_err(|_| ENOMEM)?;
         Ok(id)
     }
@@ -138,16 +195,19 @@ impl Registry {
         let disk = Disk::add(
             &self.major,
             id,
-            fmt!("rzram{}", id),
+            fmt!("{}{}", self.names.disk, id),
             sysfs::GROUPS,
-            Device::new(id, self.hotplug.clone()),
+            Device::new(self.track, self.hotplug.clone()),
         );
         match disk {
             Ok(disk) => {
+                // For looking at only: a disk does without.
+                let folder = Folder::new(&self.debugfs, disk.clone()).ok();
                 if let Some(place) = self.disks.lock().iter_mut().find(|place| place.id == id) {
+                    place.folder = folder;
                     place.disk = Some(disk);
                 }
-                pr_info!("Added device: rzram{}\n", id);
+                pr_info!("Added device: {}{}\n", self.names.disk, id);
                 Ok(id)
             }
             Err(e) => {
@@ -171,12 +231,12 @@ impl Registry {
             disks
                 .iter_mut()
                 .find(|place| place.id == id)
-                .and_then(|place| place.disk.take())
+                .map(|place| (place.folder.take(), place.disk.take()))
         };
         // Frees what the disk has, which may take a while: not under the mutex.
         drop((listed, disk));
         self.release(id);
-        pr_info!("Removed device: rzram{}\n", id);
+        pr_info!("Removed device: {}{}\n", self.names.disk, id);
         Ok(())
     }
 }
@@ -200,17 +260,25 @@ struct Rzram {
 
 impl kernel::Module for Rzram {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let registry = Registry::new()?;
+        let compat = module_parameters::compat.value();
+        let names = if compat { &Names::ZRAM } else { &Names::OWN };
+        // A second class of the same name would be refused too, but with a stack trace in the log.
+        if sys::file::exists(names.class_path) {
+            pr_err!(
+                "the class {} is taken: another module goes by these names; rmmod it first\n",
+                names.class
+            );
+            return Err(EBUSY);
+        }
+        let track = compat || module_parameters::track_access.value();
+        let registry = Registry::new(names, track)?;
         for _ in 0..module_parameters::num_devices.value() {
             registry.add()?;
         }
-        let class = KBox::pin_init(
-            Class::register(c"rzram-control", registry.clone()),
-            GFP_KERNEL,
-        )
-        .inspect_err(|_| {
-            pr_err!("Unable to register rzram-control class\n");
-        })?;
+        let class = KBox::pin_init(Class::register(names.class, registry.clone()), GFP_KERNEL)
+            .inspect_err(|_| {
+                pr_err!("Unable to register {} class\n", names.class);
+            })?;
         Ok(Self {
             _class: class,
             _registry: registry,

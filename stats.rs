@@ -96,6 +96,8 @@ pub(crate) struct Requests {
     failed_reads: Atomic<i64>,
     failed_writes: Atomic<i64>,
     notify_free: Atomic<i64>,
+    backing_reads: Atomic<i64>,
+    backing_writes: Atomic<i64>,
 }
 
 impl Requests {
@@ -105,6 +107,8 @@ impl Requests {
             failed_reads: Atomic::new(0),
             failed_writes: Atomic::new(0),
             notify_free: Atomic::new(0),
+            backing_reads: Atomic::new(0),
+            backing_writes: Atomic::new(0),
         }
     }
 
@@ -122,6 +126,27 @@ impl Requests {
     pub(crate) fn count_freed(&self, blocks: u64) {
         self.notify_free
             .add(i64::try_from(blocks).unwrap_or(i64::MAX), Relaxed);
+    }
+
+    /// A block is read from the backing device.
+    pub(crate) fn count_backing_read(&self) {
+        self.backing_reads.add(1i64, Relaxed);
+    }
+
+    /// A block was written to the backing device.
+    pub(crate) fn count_backing_write(&self) {
+        self.backing_writes.add(1i64, Relaxed);
+    }
+
+    /// The text of `bd_stat`: blocks on the backing device now, blocks read from it and written to it.
+    pub(crate) fn write_bd_stat(&self, taken: u64, out: &mut impl Write) -> fmt::Result {
+        writeln!(
+            out,
+            "{:8} {:8} {:8}",
+            taken,
+            read(&self.backing_reads),
+            read(&self.backing_writes)
+        )
     }
 
     /// The text of `io_stat`: failed reads, failed writes, a column that zram once used, blocks freed.
@@ -149,6 +174,17 @@ pub(crate) struct PoolFigures {
     pub(crate) compacted: u64,
 }
 
+/// Figures of `memory_stat` beyond those of `mm_stat`.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct MemoryFigures {
+    /// Bytes of the slots, of access times, and of the map of the backing device.
+    pub(crate) table: u64,
+    /// Bytes of the buffers of all CPUs, and of the state of the algorithms.
+    pub(crate) buffers: u64,
+    /// Blocks on the backing device.
+    pub(crate) written_back: u64,
+}
+
 /// Bytes of a block, which counts as `orig_data_size`.
 const BLOCK_SIZE: u64 = 4096;
 
@@ -169,6 +205,48 @@ impl Contents {
             read(&self.huge),
             read(&self.huge_since)
         )
+    }
+}
+
+impl Contents {
+    /// The text of `memory_stat`: a name and a number a line, bytes where the name says so, blocks of 4 KiB otherwise. The
+    /// ratio is what is stored in memory to all the memory that this takes, in hundredths.
+    pub(crate) fn write_memory_stat(
+        &self,
+        pool: PoolFigures,
+        memory: MemoryFigures,
+        out: &mut impl Write,
+    ) -> fmt::Result {
+        let stored = read(&self.stored);
+        let total = pool
+            .used
+            .saturating_add(memory.table)
+            .saturating_add(memory.buffers);
+        let in_memory = stored
+            .saturating_sub(memory.written_back)
+            .saturating_mul(BLOCK_SIZE);
+        let hundredths = in_memory
+            .saturating_mul(100)
+            .checked_div(total)
+            .unwrap_or(0);
+        let lines: [(&str, u64); 12] = [
+            ("stored_bytes", stored.saturating_mul(BLOCK_SIZE)),
+            ("compressed_bytes", read(&self.bytes)),
+            ("pool_bytes", pool.used),
+            ("pool_max_bytes", pool.used_max),
+            ("pool_limit_bytes", pool.limit),
+            ("table_bytes", memory.table),
+            ("buffer_bytes", memory.buffers),
+            ("total_bytes", total),
+            ("same_filled", read(&self.same)),
+            ("huge", read(&self.huge)),
+            ("written_back", memory.written_back),
+            ("ratio_percent", hundredths),
+        ];
+        for (name, value) in lines {
+            writeln!(out, "{name} {value}")?;
+        }
+        Ok(())
     }
 }
 

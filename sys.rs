@@ -6,11 +6,15 @@
 //! uses, when a disk may be reset is the business of the files above.
 
 pub(crate) mod attr;
+pub(crate) mod backing;
 pub(crate) mod bio;
 pub(crate) mod class;
+pub(crate) mod clock;
 pub(crate) mod codec;
+mod deferred;
 pub(crate) mod directory;
 mod ffi;
+pub(crate) mod file;
 pub(crate) mod gendisk;
 pub(crate) mod hotplug;
 mod openers;
@@ -19,4 +23,5 @@ pub(crate) mod published;
 pub(crate) mod rwsem;
 pub(crate) mod slot;
 mod waitbit;
+pub(crate) mod work;
 pub(crate) mod zsmalloc;

@@ -4,10 +4,11 @@
 //!
 //! Errors and texts are those of zram unless Documentation says otherwise.
 
+mod algorithms;
 mod parse;
+mod post;
 
 use crate::{
-    compress::Algorithm,
     device::{
         self,
         Device,
@@ -22,9 +23,25 @@ use crate::{
         WRITE, //
     }, //
 };
+use algorithms::{
+    AlgorithmParams,
+    CompAlgorithm,
+    RecompAlgorithm, //
+};
 use core::fmt::Write;
 use kernel::prelude::*;
 use parse::Refusal;
+use post::{
+    BackingDev,
+    BdStat,
+    CompressedWriteback,
+    Idle,
+    Recompress,
+    Writeback,
+    WritebackBatchSize,
+    WritebackLimit,
+    WritebackLimitEnable, //
+};
 
 pub(crate) use parse::integer;
 
@@ -37,7 +54,19 @@ disk_attributes! {
         MemUsedMax,
         Compact,
         MaxCompStreams,
+        Idle,
+        Recompress,
+        BackingDev,
+        Writeback,
+        WritebackLimit,
+        WritebackLimitEnable,
+        WritebackBatchSize,
+        CompressedWriteback,
+        BdStat,
+        MemoryStat,
         CompAlgorithm,
+        AlgorithmParams,
+        RecompAlgorithm,
         IoStat,
         MmStat,
         DebugStat,
@@ -51,6 +80,12 @@ impl From<Refusal> for Error {
             Refusal::Range => ERANGE,
         }
     }
+}
+
+/// An `int` in decimal, as `kstrtoint()` takes it.
+fn number(value: &[u8]) -> Result<i32> {
+    let number = parse::integer(value, 10, i32::MIN.into(), i32::MAX.into())?;
+    i32::try_from(number).map_err(|_| ERANGE)
 }
 
 /// The size of the disk in bytes; writing it sets the disk up.
@@ -107,8 +142,8 @@ impl Attribute<Device> for MemLimit {
         let bytes = parse::memory(input).ok_or(EINVAL)?;
         disk.set_limit(bytes).inspect_err(|_| {
             pr_info!(
-                "rzram{}: no mem_limit can be that large; 0 is none\n",
-                disk.id()
+                "{}: no mem_limit can be that large; 0 is none\n",
+                disk.name()
             );
         })
     }
@@ -163,36 +198,6 @@ impl Attribute<Device> for MaxCompStreams {
     }
 }
 
-/// The algorithms, with the chosen one in brackets; writing a name chooses one.
-struct CompAlgorithm;
-
-/// Longer names are refused before they are looked at, as zram does.
-const MAX_NAME: usize = 128;
-
-impl Attribute<Device> for CompAlgorithm {
-    const NAME: &'static CStr = c"comp_algorithm";
-    const MODE: u16 = READ | WRITE;
-
-    fn show(disk: &RzDisk, text: &mut Text<'_>) -> Result {
-        let chosen = disk.algorithm();
-        for algorithm in Algorithm::ALL {
-            if algorithm == chosen {
-                write!(text, "[{}] ", algorithm.name())?;
-            } else {
-                write!(text, "{} ", algorithm.name())?;
-            }
-        }
-        Ok(writeln!(text)?)
-    }
-
-    fn store(disk: &RzDisk, input: &[u8]) -> Result {
-        if input.len() >= MAX_NAME {
-            return Err(E2BIG);
-        }
-        disk.set_algorithm(Algorithm::from_name(parse::word(input)).ok_or(EINVAL)?)
-    }
-}
-
 /// What became of requests.
 struct IoStat;
 
@@ -201,7 +206,7 @@ impl Attribute<Device> for IoStat {
     const MODE: u16 = READ;
 
     fn show(disk: &RzDisk, text: &mut Text<'_>) -> Result {
-        Ok(disk.with_requests(|requests| requests.write_io_stat(text))?)
+        Ok(disk.with_requests(|requests, _| requests.write_io_stat(text))?)
     }
 }
 
@@ -213,7 +218,20 @@ impl Attribute<Device> for MmStat {
     const MODE: u16 = READ;
 
     fn show(disk: &RzDisk, text: &mut Text<'_>) -> Result {
-        Ok(disk.with_memory(|contents, pool| contents.write_mm_stat(pool, text))?)
+        Ok(disk.with_memory(|contents, pool, _| contents.write_mm_stat(pool, text))?)
+    }
+}
+
+/// The same and more, a figure a line, with its name.
+struct MemoryStat;
+
+impl Attribute<Device> for MemoryStat {
+    const NAME: &'static CStr = c"memory_stat";
+    const MODE: u16 = READ;
+
+    fn show(disk: &RzDisk, text: &mut Text<'_>) -> Result {
+        Ok(disk
+            .with_memory(|contents, pool, memory| contents.write_memory_stat(pool, memory, text))?)
     }
 }
 

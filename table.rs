@@ -6,8 +6,11 @@
 //! slot stores, so an access without the lock does not compile. Changing what is stored also counts it, and frees what was
 //! there.
 
+mod blocks;
 mod fill;
-mod meta;
+mod guard;
+pub(crate) mod meta;
+mod times;
 
 use crate::{
     stats::{
@@ -22,11 +25,9 @@ use crate::{
             BLOCK_SIZE, //
         },
         slot::{
-            self,
             Body,
             Owner,
-            Slot,
-            View, //
+            Slot, //
         },
         zsmalloc::{
             Handle,
@@ -35,6 +36,8 @@ use crate::{
         }, //
     }, //
 };
+use blocks::Blocks;
+use guard::share;
 use kernel::{
     page::PAGE_SIZE,
     prelude::*,
@@ -45,17 +48,39 @@ use kernel::{
     task::might_sleep, //
 };
 use meta::Meta;
+use times::Times;
+
+pub(crate) use guard::{
+    Guard,
+    Info,
+    Stored, //
+};
 
 /// Bytes of an object that holds a pattern which does not fit into the slot.
 const PATTERN_SIZE: usize = size_of::<u64>();
 
 /// The slots and the pool of a disk.
 pub(crate) struct Table {
-    directory: Directory,
+    directory: Directory<Slot>,
+    /// When each block was accessed, if that is tracked.
+    times: Option<Times>,
+    /// The blocks of the backing device, if there is one.
+    blocks: Option<Blocks>,
     pool: Pool,
     huge_class_size: usize,
     contents: Contents,
     max_used_pages: Atomic<u64>,
+}
+
+/// What a table is made for.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    /// Blocks of the disk.
+    pub(crate) blocks: u64,
+    /// Whether to note when blocks are accessed.
+    pub(crate) track: bool,
+    /// Blocks of the backing device, if there is one.
+    pub(crate) backing: Option<u64>,
 }
 
 /// Something that is about to be stored.
@@ -65,26 +90,14 @@ pub(crate) struct Entry {
     body: Body,
 }
 
-/// What a locked slot stores.
-pub(crate) enum Stored<'a> {
-    /// Nothing; the block reads as zeros.
-    Nothing,
-    /// A block that is filled with this pattern.
-    Pattern(u64),
-    /// The same, with the pattern in an object of 8 bytes.
-    PatternObject(PackedHandle<'a>),
-    /// A block as it is.
-    Raw(PackedHandle<'a>),
-    /// A compressed block of this many bytes.
-    Compressed(PackedHandle<'a>, usize),
-}
-
 impl Table {
-    /// An empty table for `blocks` blocks, with a pool called `name`. May sleep.
-    pub(crate) fn new(blocks: u64, name: &CStr) -> Result<Self> {
+    /// An empty table, with a pool called `name`. May sleep.
+    pub(crate) fn new(name: &CStr, shape: Shape) -> Result<Self> {
         let pool = Pool::new(name)?;
         Ok(Self {
-            directory: Directory::new(blocks)?,
+            directory: Directory::new(shape.blocks)?,
+            times: shape.track.then(|| Times::new(shape.blocks)).transpose()?,
+            blocks: shape.backing.map(Blocks::new).transpose()?,
             huge_class_size: pool.huge_class_size(),
             pool,
             contents: Contents::new(),
@@ -94,7 +107,7 @@ impl Table {
 
     /// Number of blocks.
     pub(crate) fn blocks(&self) -> u64 {
-        self.directory.slots()
+        self.directory.blocks()
     }
 
     /// What the slots hold, in numbers.
@@ -160,18 +173,20 @@ impl Table {
         Ok(Entry { meta, body })
     }
 
-    /// Makes an entry for a block that compresses to `data`; `None` if that is too long to be worth it. May sleep.
+    /// Makes an entry for a block that the algorithm of `priority` compresses to `data`; `None` if that is too long to be worth
+    /// it. May sleep.
     #[inline]
     pub(crate) fn compressed(
         &self,
         data: &[u8],
+        priority: usize,
         nid: i32,
         limit_pages: u64,
     ) -> Result<Option<Entry>> {
         if data.len() >= self.huge_class_size.min(BLOCK_SIZE) {
             return Ok(None);
         }
-        let meta = Meta::compressed(data.len()).ok_or(EINVAL)?;
+        let meta = Meta::compressed(data.len(), priority).ok_or(EINVAL)?;
         let mut handle = self.object(data.len(), nid, limit_pages)?;
         self.pool.write(&mut handle, data);
         let body = Body::Object(handle);
@@ -185,6 +200,94 @@ impl Table {
         self.contents.count_huge_write();
         let (meta, body) = (Meta::raw(), Body::Object(handle));
         Ok(Entry { meta, body })
+    }
+
+    /// Frees an entry that will not be stored.
+    pub(crate) fn discard(&self, entry: Entry) {
+        self.free_body(entry.body);
+    }
+
+    /// Objects of this many bytes take the same memory as all others of their class, and less than those of a higher one.
+    pub(crate) fn class(&self, len: usize) -> u32 {
+        self.pool.class_index(len)
+    }
+
+    /// From this size on, compressing is not worth it.
+    pub(crate) fn huge_class_size(&self) -> usize {
+        self.huge_class_size
+    }
+
+    /// A block is read: notes the time, if that is tracked. Any context.
+    #[inline]
+    pub(crate) fn touch(&self, index: u64) {
+        if let Some(times) = &self.times {
+            times.touch(index);
+        }
+    }
+
+    /// When a block was accessed last, in nanoseconds since boot; 0 if that was never noted, `None` if it is not tracked.
+    pub(crate) fn last_access(&self, index: u64) -> Option<u64> {
+        self.times.as_ref().map(|times| times.last(index))
+    }
+
+    /// Takes a free block of the backing device; `None` if there is none.
+    pub(crate) fn take_place(&self) -> Option<u64> {
+        self.blocks.as_ref().and_then(Blocks::take)
+    }
+
+    /// Gives a block of the backing device back. Any context.
+    pub(crate) fn give_back_place(&self, place: u64) {
+        if let Some(blocks) = &self.blocks {
+            blocks.give_back(place);
+        }
+    }
+
+    /// Blocks of the backing device that are taken.
+    pub(crate) fn places_taken(&self) -> u64 {
+        self.blocks.as_ref().map_or(0, Blocks::taken)
+    }
+
+    /// Bytes of memory that the table itself takes: slots, times, and the map of the backing device.
+    pub(crate) fn bytes(&self) -> u64 {
+        let times = self.times.as_ref().map_or(0, Times::bytes);
+        let blocks = self.blocks.as_ref().map_or(0, Blocks::bytes);
+        self.directory
+            .bytes()
+            .saturating_add(times)
+            .saturating_add(blocks)
+    }
+
+    /// Whether one of `count` blocks from `first` on is on the backing device. Any context.
+    pub(crate) fn any_elsewhere(&self, first: u64, count: u64) -> bool {
+        (first..first.saturating_add(count)).any(|index| {
+            let slot = self.directory.get(index);
+            slot.is_some_and(|slot| slot.snapshot().is_elsewhere())
+        })
+    }
+
+    /// The numbers of the blocks in `range` that seem to be stored, without a lock. Sleeps between them.
+    pub(crate) fn stored(&self, range: core::ops::Range<u64>) -> impl Iterator<Item = u64> + '_ {
+        let end = range.end.min(self.blocks());
+        let mut index = range.start;
+        core::iter::from_fn(move || {
+            while index < end {
+                let this = index;
+                match self.directory.get(this) {
+                    Some(slot) => {
+                        index = this.wrapping_add(1);
+                        if !slot.snapshot().is_empty() {
+                            return Some(this);
+                        }
+                    }
+                    // A lot of nothing: goes on behind it.
+                    None => {
+                        might_sleep();
+                        index = self.directory.next_after_hole(this);
+                    }
+                }
+            }
+            None
+        })
     }
 
     /// The pattern that a block is filled with, if that can be told without a lock; a block that was never written is filled
@@ -211,24 +314,18 @@ impl Table {
     #[inline]
     pub(crate) fn place(&self, index: u64) -> Result<Place<'_>> {
         let slot = self.directory.get_or_alloc(index)?;
+        if let Some(times) = &self.times {
+            times.touch_new(index);
+        }
         Ok(Place { table: self, slot })
     }
 
     /// Empties the slots of `count` blocks from `first` on. May sleep.
     pub(crate) fn free_range(&self, first: u64, count: u64) {
-        let end = first.saturating_add(count).min(self.blocks());
-        let mut index = first;
-        while index < end {
-            let Some(slot) = self.directory.get(index) else {
-                // A lot of nothing: goes on behind it.
-                might_sleep();
-                index = self.directory.next_after_hole(index);
-                continue;
-            };
-            if !slot.snapshot().is_empty() {
-                Guard(slot.lock(self)).clear();
+        for index in self.stored(first..first.saturating_add(count)) {
+            if let Some(mut slot) = self.lock(index) {
+                slot.clear();
             }
-            index = index.wrapping_add(1);
         }
     }
 
@@ -270,35 +367,10 @@ impl Table {
     }
 
     fn free_body(&self, body: Body) {
-        if let Body::Object(handle) = body {
-            self.pool.free(handle);
-        }
-    }
-}
-
-/// How something with these properties counts.
-#[inline]
-fn share(meta: Meta, view: View<'_>) -> Share {
-    match view {
-        View::Empty => Share::default(),
-        View::Value(_) => Share {
-            stored: 1,
-            same: 1,
-            ..Share::default()
-        },
-        View::Object(_) => {
-            let (bytes, same, huge) = match meta.size() {
-                Some(size) => (size, 0, 0),
-                None if meta.is_pattern() => (PATTERN_SIZE, 1, 0),
-                None => (BLOCK_SIZE, 0, 1),
-            };
-            Share {
-                stored: 1,
-                // CAST: At most a block.
-                bytes: bytes as i64,
-                same,
-                huge,
-            }
+        match body {
+            Body::Object(handle) => self.pool.free(handle),
+            Body::Elsewhere(place) => self.give_back_place(place),
+            Body::Empty | Body::Value(_) => {}
         }
     }
 }
@@ -332,41 +404,6 @@ impl Place<'_> {
     /// Stores `entry` in place of what is there. May sleep.
     #[inline]
     pub(crate) fn store(&self, entry: Entry) {
-        Guard(self.slot.lock(self.table)).replace(entry.meta, entry.body);
-    }
-}
-
-/// The lock of a slot, and what the slot stores.
-pub(crate) struct Guard<'a>(slot::Guard<'a, Table>);
-
-impl Guard<'_> {
-    /// What the slot stores.
-    #[inline]
-    pub(crate) fn stored(&self) -> Stored<'_> {
-        let meta = Meta::from_bits(self.0.meta());
-        match self.0.view() {
-            View::Empty => Stored::Nothing,
-            View::Value(value) => Stored::Pattern(fill::decode(value)),
-            View::Object(object) => match meta.size() {
-                Some(size) => Stored::Compressed(object, size),
-                None if meta.is_pattern() => Stored::PatternObject(object),
-                None => Stored::Raw(object),
-            },
-        }
-    }
-
-    /// Empties the slot.
-    pub(crate) fn clear(&mut self) {
-        self.replace(Meta::default(), Body::Empty);
-    }
-
-    #[inline]
-    fn replace(&mut self, meta: Meta, body: Body) {
-        let now = share(meta, body.view());
-        let (old_meta, old) = self.0.replace(meta.bits(), body);
-        let before = share(Meta::from_bits(old_meta), old.view());
-        let table = self.0.owner();
-        table.contents.apply(now.instead_of(before));
-        table.free_body(old);
+        Guard(self.slot.lock(self.table)).store(entry);
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! A closed `enum`, so that the calls into the libraries are direct ones.
 
-use super::Algorithm;
+use super::params::Setup;
 use crate::sys::{
     codec::{
         deflate,
@@ -19,9 +19,6 @@ use crate::sys::{
 };
 use kernel::prelude::*;
 
-/// LZ4 as fast as it was meant to be.
-const LZ4_ACCELERATION: i32 = 1;
-
 /// State for compressing.
 pub(super) enum Encoder {
     LzoRle(lzo::Encoder<true>),
@@ -33,62 +30,86 @@ pub(super) enum Encoder {
 
 impl Encoder {
     /// Allocates the state. May sleep.
-    pub(super) fn new(algorithm: Algorithm) -> Result<Self> {
-        Ok(match algorithm {
-            Algorithm::LzoRle => Self::LzoRle(lzo::Encoder::new()?),
-            Algorithm::Lzo => Self::Lzo(lzo::Encoder::new()?),
-            Algorithm::Lz4 => Self::Lz4(lz4::Encoder::new(LZ4_ACCELERATION)?),
-            Algorithm::Zstd => Self::Zstd(zstd::Encoder::new(zstd::default_level())?),
-            Algorithm::Deflate => Self::Deflate(deflate::Encoder::new(
-                deflate::DEFAULT_LEVEL,
-                deflate::DEFAULT_WINDOW_BITS,
-            )?),
+    pub(super) fn new(setup: &Setup) -> Result<Self> {
+        Ok(match setup {
+            Setup::LzoRle => Self::LzoRle(lzo::Encoder::new()?),
+            Setup::Lzo => Self::Lzo(lzo::Encoder::new()?),
+            Setup::Lz4(setup) => Self::Lz4(lz4::Encoder::new(setup)?),
+            Setup::Zstd(setup) => Self::Zstd(zstd::Encoder::new(setup)?),
+            Setup::Deflate { level, window_bits } => {
+                Self::Deflate(deflate::Encoder::new(*level, *window_bits)?)
+            }
         })
     }
 
-    /// Compresses a block into `dst`, and returns how many bytes that took.
-    #[inline]
-    pub(super) fn compress(&mut self, src: Source<'_>, dst: &mut [u8]) -> Result<usize> {
+    /// Bytes that the state takes, but for what zstd allocates for itself to work with a dictionary.
+    pub(super) fn bytes(&self) -> u64 {
         match self {
-            Self::LzoRle(encoder) => encoder.compress(src, dst),
-            Self::Lzo(encoder) => encoder.compress(src, dst),
-            Self::Lz4(encoder) => encoder.compress(src, dst),
-            Self::Zstd(encoder) => encoder.compress(src, dst),
-            Self::Deflate(encoder) => encoder.compress(src, dst),
+            Self::LzoRle(encoder) => encoder.bytes(),
+            Self::Lzo(encoder) => encoder.bytes(),
+            Self::Lz4(encoder) => encoder.bytes(),
+            Self::Zstd(encoder) => encoder.bytes(),
+            Self::Deflate(encoder) => encoder.bytes(),
+        }
+    }
+
+    /// Compresses a block into `dst`, and returns how many bytes that took. `setup` is the one that this was made for.
+    #[inline]
+    pub(super) fn compress(
+        &mut self,
+        setup: &Setup,
+        src: Source<'_>,
+        dst: &mut [u8],
+    ) -> Result<usize> {
+        match (self, setup) {
+            (Self::LzoRle(encoder), _) => encoder.compress(src, dst),
+            (Self::Lzo(encoder), _) => encoder.compress(src, dst),
+            (Self::Lz4(encoder), Setup::Lz4(setup)) => encoder.compress(setup, src, dst),
+            (Self::Zstd(encoder), Setup::Zstd(setup)) => encoder.compress(setup, src, dst),
+            (Self::Deflate(encoder), _) => encoder.compress(src, dst),
+            _ => Err(EINVAL),
         }
     }
 }
 
 /// State for decompressing.
 pub(super) enum Decoder {
-    /// LZO and LZO-RLE have the same format, and no state.
-    Lzo,
-    Lz4,
+    /// LZO, LZO-RLE and LZ4 need none.
+    Stateless,
     Zstd(zstd::Decoder),
     Deflate(deflate::Decoder),
 }
 
 impl Decoder {
     /// Allocates the state. May sleep.
-    pub(super) fn new(algorithm: Algorithm) -> Result<Self> {
-        Ok(match algorithm {
-            Algorithm::LzoRle | Algorithm::Lzo => Self::Lzo,
-            Algorithm::Lz4 => Self::Lz4,
-            Algorithm::Zstd => Self::Zstd(zstd::Decoder::new()?),
-            Algorithm::Deflate => {
-                Self::Deflate(deflate::Decoder::new(deflate::DEFAULT_WINDOW_BITS)?)
+    pub(super) fn new(setup: &Setup) -> Result<Self> {
+        Ok(match setup {
+            Setup::LzoRle | Setup::Lzo | Setup::Lz4(_) => Self::Stateless,
+            Setup::Zstd(setup) => Self::Zstd(zstd::Decoder::new(setup)?),
+            Setup::Deflate { window_bits, .. } => {
+                Self::Deflate(deflate::Decoder::new(*window_bits)?)
             }
         })
     }
 
-    /// Decompresses `src`, which makes exactly one block: `EINVAL` if it does not.
-    #[inline]
-    pub(super) fn decompress(&mut self, src: &[u8], dst: Dest<'_>) -> Result {
+    /// Bytes that the state takes, as for an encoder.
+    pub(super) fn bytes(&self) -> u64 {
         match self {
-            Self::Lzo => lzo::decompress(src, dst),
-            Self::Lz4 => lz4::decompress(src, dst),
-            Self::Zstd(decoder) => decoder.decompress(src, dst),
-            Self::Deflate(decoder) => decoder.decompress(src, dst),
+            Self::Stateless => 0,
+            Self::Zstd(decoder) => decoder.bytes(),
+            Self::Deflate(decoder) => decoder.bytes(),
+        }
+    }
+
+    /// Decompresses `src`, which makes exactly one block: `EINVAL` if it does not. `setup` is the one that this was made for.
+    #[inline]
+    pub(super) fn decompress(&mut self, setup: &Setup, src: &[u8], dst: Dest<'_>) -> Result {
+        match (self, setup) {
+            (_, Setup::LzoRle | Setup::Lzo) => lzo::decompress(src, dst),
+            (_, Setup::Lz4(setup)) => setup.decompress(src, dst),
+            (Self::Zstd(decoder), Setup::Zstd(setup)) => decoder.decompress(setup, src, dst),
+            (Self::Deflate(decoder), _) => decoder.decompress(src, dst),
+            _ => Err(EINVAL),
         }
     }
 }

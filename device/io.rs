@@ -13,14 +13,20 @@ use super::{
     RzDisk, //
 };
 use crate::{
-    compress::Press,
+    compress::{
+        Compressor,
+        Press, //
+    },
     sys::{
         bio::{
             Bio,
             Block,
             Op, //
         },
-        gendisk::Operations,
+        gendisk::{
+            Operations,
+            Progress, //
+        },
         page::{
             Dest,
             Source,
@@ -30,6 +36,7 @@ use crate::{
     },
     table::{
         Entry,
+        Guard,
         Stored,
         Table, //
     }, //
@@ -42,22 +49,82 @@ use kernel::{
 };
 
 impl Operations for Device {
-    fn submit(disk: &RzDisk, bio: &mut Bio<'_>, in_use: &InUse) {
-        let (Some(active), Some((first, count))) = (disk.active.get(in_use), bio.range()) else {
+    fn submit(disk: &RzDisk, bio: &mut Bio<'_>, in_use: &InUse) -> Progress {
+        disk.carry_out(bio, in_use, Place::Submitter)
+    }
+
+    fn submit_deferred(disk: &RzDisk, bio: &mut Bio<'_>, in_use: &InUse) {
+        if disk.carry_out(bio, in_use, Place::Worker) == Progress::Deferred {
+            // Cannot be: a worker waits.
+            bio.fail();
+        }
+    }
+
+    fn swap_freed(disk: &RzDisk, offset: u64, in_use: &InUse) {
+        if let Some(active) = disk.active.get(in_use) {
+            let first = offset / BLOCK_SIZE as u64;
+            let blocks = (PAGE_SIZE / BLOCK_SIZE) as u64;
+            for index in first..first.saturating_add(blocks) {
+                active.table.free_soon(index);
+            }
+            active.requests.count_freed(1);
+        }
+    }
+}
+
+/// Where a bio is carried out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Where it was submitted: nothing may wait for another device.
+    Submitter,
+    /// In a worker.
+    Worker,
+}
+
+/// Why a block was not read.
+enum Trouble {
+    /// It cannot be.
+    Failed,
+    /// It is on the backing device, which must not be waited for here.
+    Elsewhere,
+}
+
+impl From<Error> for Trouble {
+    fn from(_: Error) -> Self {
+        Self::Failed
+    }
+}
+
+impl Device {
+    fn carry_out(&self, bio: &mut Bio<'_>, in_use: &InUse, place: Place) -> Progress {
+        let (Some(active), Some((first, count))) = (self.active.get(in_use), bio.range()) else {
             // A bio for a disk without capacity, or for less than a block, which the block layer does not let through.
-            return bio.fail();
+            bio.fail();
+            return Progress::Done;
         };
         match bio.op() {
-            Op::Read => bio.accounted(|bio| {
-                if active.read(bio, first).is_err() {
-                    active.requests.count_failed_read();
-                    bio.fail();
+            Op::Read => {
+                // Before the statistics count it, which they do once.
+                if place == Place::Submitter
+                    && active.backing.is_some()
+                    && active.table.any_elsewhere(first, count)
+                {
+                    return Progress::Deferred;
                 }
-            }),
+                return bio.accounted(|bio| match active.read(bio, first, place) {
+                    Ok(()) => Progress::Done,
+                    Err(Trouble::Elsewhere) => Progress::Deferred,
+                    Err(Trouble::Failed) => {
+                        active.requests.count_failed_read();
+                        bio.fail();
+                        Progress::Done
+                    }
+                });
+            }
             Op::Write => {
                 let limits = Limits {
-                    pages: disk.limit_pages.load(Relaxed),
-                    streams: disk.max_streams(),
+                    pages: self.limit_pages.load(Relaxed),
+                    streams: self.max_streams(),
                 };
                 bio.accounted(|bio| {
                     if active.write(bio, first, limits).is_err() {
@@ -75,17 +142,7 @@ impl Operations for Device {
                 bio.unsupported();
             }
         }
-    }
-
-    fn swap_freed(disk: &RzDisk, offset: u64, in_use: &InUse) {
-        if let Some(active) = disk.active.get(in_use) {
-            let first = offset / BLOCK_SIZE as u64;
-            let blocks = (PAGE_SIZE / BLOCK_SIZE) as u64;
-            for index in first..first.saturating_add(blocks) {
-                active.table.free_soon(index);
-            }
-            active.requests.count_freed(1);
-        }
+        Progress::Done
     }
 }
 
@@ -98,18 +155,33 @@ struct Limits {
 }
 
 impl Active {
+    /// What compresses with this priority.
+    #[inline]
+    pub(super) fn compressor(&self, priority: usize) -> Result<&Compressor> {
+        self.compressors
+            .get(priority)
+            .and_then(Option::as_ref)
+            .ok_or(EIO)
+    }
+
+    /// What writes compress with.
+    #[inline]
+    fn primary(&self) -> Result<&Compressor> {
+        self.compressor(0)
+    }
+
     /// Reads the blocks of `bio`, from number `first` on.
-    fn read(&self, bio: &Bio<'_>, first: u64) -> Result {
+    fn read(&self, bio: &Bio<'_>, first: u64, place: Place) -> Result<(), Trouble> {
         for (index, block) in (first..).zip(bio.blocks()) {
             match block {
                 Block::Whole(piece) => piece
-                    .with_dest(|dest| self.read_block(index, dest))
+                    .with_dest(|dest| self.read_block(index, dest, place))
                     .ok_or(EIO)??,
-                Block::Split(pieces) => self.compressor.with_bounce(|bounce| {
+                Block::Split(pieces) => self.primary()?.with_bounce(|bounce| {
                     let dest = Dest::from_slice(bounce).ok_or(EIO)?;
-                    self.read_block(index, dest)?;
+                    self.read_block(index, dest, place)?;
                     pieces.scatter(bounce);
-                    Ok::<(), Error>(())
+                    Ok::<(), Trouble>(())
                 })??,
             }
         }
@@ -118,15 +190,52 @@ impl Active {
 
     /// Reads one block. May sleep.
     #[inline]
-    fn read_block(&self, index: u64, mut dest: Dest<'_>) -> Result {
+    fn read_block(&self, index: u64, mut dest: Dest<'_>, place: Place) -> Result<(), Trouble> {
+        self.table.touch(index);
         if let Some(pattern) = self.table.peek_pattern(index) {
             dest.fill(pattern);
             return Ok(());
         }
-        let Some(slot) = self.table.lock(index) else {
+        let Some(mut slot) = self.table.lock(index) else {
             dest.fill(0);
             return Ok(());
         };
+        if let Stored::Elsewhere {
+            place: at,
+            compressed,
+        } = slot.stored()
+        {
+            if place == Place::Submitter {
+                return Err(Trouble::Elsewhere);
+            }
+            // With the slot locked: nobody can give the place to another block meanwhile.
+            return Ok(self.fetch(at, compressed, dest)?);
+        }
+        slot.touch();
+        Ok(self.unpack(&slot, index, dest)?)
+    }
+
+    /// Reads a block from the backing device. May sleep, until the device has done it.
+    fn fetch(&self, at: u64, compressed: Option<(usize, usize)>, mut dest: Dest<'_>) -> Result {
+        let backing = self.backing.as_ref().ok_or(EIO)?;
+        let mut buffer = KVVec::from_elem(0u8, BLOCK_SIZE, GFP_KERNEL)?;
+        self.requests.count_backing_read();
+        backing.read(at, &mut buffer)?;
+        match compressed {
+            Some((len, priority)) if self.compressed_writeback => {
+                let data = buffer.get(..len).ok_or(EIO)?;
+                self.compressor(priority)?.with_unpacker(|unpacker| {
+                    let (_, decompress) = unpacker.parts();
+                    decompress(data, dest)
+                })?
+            }
+            _ => dest.copy_from(&buffer),
+        }
+    }
+
+    /// Copies what a slot holds in memory to `dest`, decompressed. `EIO` if that is elsewhere. May sleep.
+    #[inline]
+    pub(super) fn unpack(&self, slot: &Guard<'_>, index: u64, mut dest: Dest<'_>) -> Result {
         match slot.stored() {
             Stored::Nothing => dest.fill(0),
             Stored::Pattern(pattern) => dest.fill(pattern),
@@ -135,7 +244,11 @@ impl Active {
                 self.table
                     .read_object(object, BLOCK_SIZE, &mut [], |data| dest.copy_from(data))??
             }
-            Stored::Compressed(object, len) => self.compressor.with_unpacker(|unpacker| {
+            Stored::Compressed {
+                object,
+                len,
+                priority,
+            } => self.compressor(priority)?.with_unpacker(|unpacker| {
                 let (scratch, decompress) = unpacker.parts();
                 self.table
                     .read_object(object, len, scratch, |data| decompress(data, dest))?
@@ -147,8 +260,32 @@ impl Active {
                         );
                     })
             })??,
+            Stored::Elsewhere { .. } => return Err(EIO),
         }
         Ok(())
+    }
+
+    /// Copies the object that a slot holds to the start of `buffer`, as it is, and zeros behind it. `EIO` if there is none.
+    /// May sleep.
+    pub(super) fn copy_stored(&self, slot: &Guard<'_>, buffer: &mut [u8]) -> Result {
+        let (object, len, priority) = match slot.stored() {
+            Stored::Raw(object) => (object, BLOCK_SIZE, 0),
+            Stored::Compressed {
+                object,
+                len,
+                priority,
+            } => (object, len, priority),
+            _ => return Err(EIO),
+        };
+        self.compressor(priority)?.with_unpacker(|unpacker| {
+            let (scratch, _) = unpacker.parts();
+            self.table.read_object(object, len, scratch, |data| {
+                let (head, tail) = buffer.split_at_mut_checked(len).ok_or(EIO)?;
+                head.copy_from_slice(data.get(..len).ok_or(EIO)?);
+                tail.fill(0);
+                Ok(())
+            })?
+        })?
     }
 
     /// Writes the blocks of `bio`, from number `first` on.
@@ -159,7 +296,7 @@ impl Active {
                     .with_source(|source| self.write_block(index, source, piece.nid(), limits))
                     .ok_or(EIO)??,
                 Block::Split(pieces) => {
-                    self.compressor.with_stream(limits.streams, |stream| {
+                    self.primary()?.with_stream(limits.streams, |stream| {
                         let nid = pieces.nid();
                         pieces.gather(&mut stream.bounce);
                         let source = Source::from_slice(&stream.bounce).ok_or(EIO)?;
@@ -185,7 +322,7 @@ impl Active {
         let place = self.table.place(index)?;
         let new = match source.same_filled() {
             Some(pattern) => self.table.pattern(pattern, nid, limits.pages)?,
-            None => self.compressor.with_stream(limits.streams, |stream| {
+            None => self.primary()?.with_stream(limits.streams, |stream| {
                 entry(&self.table, &mut stream.press, source, nid, limits.pages)
             })??,
         };
@@ -205,7 +342,7 @@ fn entry(
 ) -> Result<Entry> {
     match press.compress(source) {
         Ok(data) => {
-            if let Some(entry) = table.compressed(data, nid, limit_pages)? {
+            if let Some(entry) = table.compressed(data, 0, nid, limit_pages)? {
                 return Ok(entry);
             }
         }

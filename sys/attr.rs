@@ -18,13 +18,14 @@ use kernel::{
     prelude::*, //
 };
 
-/// The page that the text of an attribute goes to. What does not fit is cut off.
+/// The page, or other buffer, that the text of an attribute goes to. What does not fit is cut off.
 ///
 /// # Invariants
 ///
-/// `buffer` is valid for writes of a page, of which `len` bytes are used.
+/// `buffer` is valid for reads and writes of `room` bytes, of which the first `len` are used.
 pub(crate) struct Text<'a> {
     buffer: *mut u8,
+    room: usize,
     len: usize,
     _life: PhantomData<&'a mut [u8]>,
 }
@@ -37,6 +38,8 @@ impl Text<'_> {
         // INVARIANT: By the safety requirements of this function.
         Self {
             buffer: buffer.cast(),
+            // One byte is left free, as sysfs takes a full page for an overrun.
+            room: PAGE_SIZE - 1,
             len: 0,
             _life: PhantomData,
         }
@@ -52,11 +55,28 @@ impl Text<'_> {
     }
 }
 
-impl fmt::Write for Text<'_> {
-    fn write_str(&mut self, s: &str) -> fmt::Result {
-        // One byte is left free, as sysfs takes a full page for an overrun.
-        let len = s.len().min((PAGE_SIZE - 1).saturating_sub(self.len));
-        // SAFETY: `len` more bytes fit into the page, by the type invariant.
+impl<'a> Text<'a> {
+    /// Text in a buffer of our own.
+    pub(crate) fn in_buffer(buffer: &'a mut [u8]) -> Self {
+        // INVARIANT: A slice is valid for its length.
+        Self {
+            buffer: buffer.as_mut_ptr(),
+            room: buffer.len(),
+            len: 0,
+            _life: PhantomData,
+        }
+    }
+
+    /// What was written so far.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        // SAFETY: By the type invariant, these bytes were written, or were there from the beginning.
+        unsafe { core::slice::from_raw_parts(self.buffer, self.len) }
+    }
+
+    /// Adds text of which it is not known that it is UTF-8.
+    pub(crate) fn write_bytes(&mut self, s: &[u8]) {
+        let len = s.len().min(self.room.saturating_sub(self.len));
+        // SAFETY: `len` more bytes fit, by the type invariant.
         unsafe {
             self.buffer
                 .add(self.len)
@@ -64,6 +84,12 @@ impl fmt::Write for Text<'_> {
         };
         // INVARIANT: As just written.
         self.len = self.len.wrapping_add(len);
+    }
+}
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        self.write_bytes(s.as_bytes());
         Ok(())
     }
 }

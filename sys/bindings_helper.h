@@ -5,6 +5,7 @@
 
 #include <linux/atomic.h>
 #include <linux/types.h>
+#include <linux/vmalloc.h>
 #include <linux/blkdev.h>
 #include <linux/gfp.h>
 #include <linux/lz4.h>
@@ -27,4 +28,5 @@ const blk_features_t RZRAM_BLK_FEATURES = BLK_FEAT_STABLE_WRITES | BLK_FEAT_SYNC
  * bio. Pages of the pool may live anywhere and be moved; those of the slot table may not.
  */
 const gfp_t RZRAM_GFP_POOL = GFP_NOIO | __GFP_NOWARN | __GFP_HIGHMEM | __GFP_MOVABLE;
+const gfp_t RZRAM_GFP_CODEC = GFP_NOIO | __GFP_NOWARN | __GFP_ZERO;
 const gfp_t RZRAM_GFP_TABLE = GFP_NOIO | __GFP_NOWARN | __GFP_ZERO;

@@ -121,6 +121,13 @@ impl<'a> Bio<'a> {
         ret
     }
 
+    /// Gives the bio up without completing it.
+    pub(super) fn into_raw(self) -> NonNull<bindings::bio> {
+        let ptr = self.ptr;
+        core::mem::forget(self);
+        ptr
+    }
+
     /// Completes the bio with an I/O error instead of success.
     #[cold]
     pub(crate) fn fail(&mut self) {

@@ -17,6 +17,14 @@ use kernel::prelude::*;
 /// Bytes that a compressed block may take, by the worst of the libraries: twice a block, as C zram has it.
 pub(crate) const MAX_COMPRESSED: usize = 2 * BLOCK_SIZE;
 
+/// What a dictionary is made of: its file's content.
+pub(crate) type Dictionary = KVVec<u8>;
+
+/// Bytes of such memory.
+fn bytes(memory: &KVVec<u64>) -> u64 {
+    memory.capacity().wrapping_mul(size_of::<u64>()) as u64
+}
+
 /// Scratch memory for a library, zeroed and aligned to 8. May sleep.
 fn workspace(bytes: usize) -> Result<KVVec<u64>> {
     Ok(KVVec::from_elem(

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The slots of a disk, in memory that exists only once something near them was written.
+//! Something for each block of a disk, in memory that exists only once it is needed.
 //!
 //! A radix tree of three levels: a root sized for the disk, nodes of a page full of pointers, leaves of a page full of
-//! slots. With 4 KiB pages a leaf covers 2 MiB of disk, a node 1 GiB, and the root of a 1 TiB disk takes 8 KiB.
-//! Nodes and leaves are never freed before the whole directory is, so a slot that was found stays where it is.
+//! entries. With 4 KiB pages and slots of 8 bytes a leaf covers 2 MiB of disk, a node 1 GiB, and the root of a 1 TiB disk
+//! takes 8 KiB. Nodes and leaves are never freed before the whole directory is, so an entry that was found stays where it
+//! is.
 
-use super::{
-    ffi,
-    slot::Slot, //
-};
+use super::ffi;
 use core::ptr::{
     self,
     NonNull, //
@@ -26,124 +24,148 @@ use kernel::{
     }, //
 };
 
-/// Slots in a leaf, and pointers in a node.
-pub(crate) const FAN_OUT: usize = PAGE_SIZE / size_of::<u64>();
+/// What a directory can hold.
+///
+/// # Safety
+///
+/// All zeros is a valid value, there is nothing to drop, and a page holds a whole number of them.
+pub(crate) unsafe trait Entry: Sized {}
 
-type Leaf = [Slot; FAN_OUT];
-type Node = [Link<Leaf>; FAN_OUT];
+// SAFETY: A plain number.
+unsafe impl Entry for Atomic<u32> {}
 
-/// A pointer to a page that is allocated on demand.
+/// Pointers in a node.
+const FAN_OUT: usize = PAGE_SIZE / size_of::<usize>();
+
+/// A pointer to a page that is allocated on demand, with `T`s side by side.
 ///
 /// # Invariants
 ///
-/// NULL, or a zeroed page from the page allocator that holds a valid `T` and is owned by this link.
+/// NULL, or a zeroed page from the page allocator that holds valid `T`s and is owned by this link.
 #[repr(transparent)]
 struct Link<T>(Atomic<*mut T>);
 
-impl<T> Link<T> {
+// SAFETY: NULL is a valid link, and pages are freed by the directory.
+unsafe impl<T> Entry for Link<T> {}
+
+impl<T: Entry> Link<T> {
+    /// `T`s in a page.
+    const COUNT: usize = PAGE_SIZE / size_of::<T>();
+
+    /// The `T`s of the page, if there is one.
     #[inline]
-    fn get(&self) -> Option<&T> {
+    fn get(&self) -> Option<&[T]> {
         // Acquire: the page's first contents must not be seen older than its address.
-        let ptr = self.0.load(Acquire);
+        let ptr = NonNull::new(self.0.load(Acquire))?;
         // SAFETY: By the type invariant; the page lives as long as the link.
-        unsafe { ptr.as_ref() }
+        Some(unsafe { core::slice::from_raw_parts(ptr.as_ptr(), Self::COUNT) })
     }
 
-    /// The page, allocated now if need be. Returns whether it is new.
+    /// The `T`s of the page, which is allocated now if need be. Returns whether it is new.
     #[cold]
-    fn get_or_alloc(&self) -> Result<(&T, bool)> {
-        const { assert!(size_of::<T>() <= PAGE_SIZE) };
+    fn get_or_alloc(&self) -> Result<(&[T], bool)> {
         // SAFETY: No requirements.
         let page = unsafe { bindings::get_zeroed_page_noprof(ffi::RZRAM_GFP_TABLE) };
         let new = NonNull::new(page as *mut T).ok_or(ENOMEM)?;
-        // INVARIANT: A zeroed page; all zeros is a valid leaf of empty slots and a valid node of NULL links.
-        match self.0.cmpxchg(ptr::null_mut(), new.as_ptr(), Full) {
-            // SAFETY: The page is ours, initialised, and lives as long as the link.
-            Ok(_) => Ok((unsafe { new.as_ref() }, true)),
+        // INVARIANT: A zeroed page, and all zeros is valid for `T`s.
+        let (ptr, fresh) = match self.0.cmpxchg(ptr::null_mut(), new.as_ptr(), Full) {
+            Ok(_) => (new.as_ptr(), true),
             Err(other) => {
                 // SAFETY: Allocated above, and not published.
                 unsafe { bindings::free_pages(page, 0) };
-                // SAFETY: By the type invariant: somebody else was faster.
-                Ok((unsafe { &*other }, false))
+                (other, false)
             }
-        }
+        };
+        // SAFETY: By the type invariant: the page is ours, or somebody else was faster.
+        let entries = unsafe { core::slice::from_raw_parts(ptr, Self::COUNT) };
+        Ok((entries, fresh))
     }
 
     /// Frees the page, after `f` has been called with its contents.
-    fn take(&mut self, f: impl FnOnce(&mut T)) {
+    fn take(&mut self, f: impl FnOnce(&mut [T])) {
         let ptr = core::mem::replace(self.0.get_mut(), ptr::null_mut());
-        // SAFETY: By the type invariant, and we have exclusive access.
-        if let Some(page) = unsafe { ptr.as_mut() } {
-            f(page);
+        if !ptr.is_null() {
+            // SAFETY: By the type invariant, and we have exclusive access.
+            f(unsafe { core::slice::from_raw_parts_mut(ptr, Self::COUNT) });
             // SAFETY: Allocated with `get_zeroed_page()`, and no longer linked.
-            unsafe { bindings::free_pages(ptr as usize as kernel::ffi::c_ulong, 0) };
+            unsafe { bindings::free_pages(ptr as c_ulong, 0) };
         }
     }
 }
 
-/// Finds slots by their number.
-pub(crate) struct Directory {
-    root: KVVec<Link<Node>>,
-    slots: u64,
+/// Finds entries by the number of their block.
+pub(crate) struct Directory<T: Entry> {
+    root: KVVec<Link<Link<T>>>,
+    blocks: u64,
     pages: Atomic<usize>,
 }
 
-impl Directory {
-    /// A directory for `slots` empty slots. May sleep.
-    pub(crate) fn new(slots: u64) -> Result<Self> {
-        let nodes = usize::try_from(slots.div_ceil((FAN_OUT * FAN_OUT) as u64))?;
+impl<T: Entry> Directory<T> {
+    /// Blocks that a leaf covers.
+    const LEAF: usize = Link::<T>::COUNT;
+
+    /// A directory for `blocks` blocks, with nothing in it. May sleep.
+    pub(crate) fn new(blocks: u64) -> Result<Self> {
+        let nodes = usize::try_from(blocks.div_ceil((FAN_OUT * Self::LEAF) as u64))?;
         let mut root = KVVec::with_capacity(nodes, GFP_KERNEL | __GFP_NOWARN)?;
         for _ in 0..nodes {
             root.push(Link(Atomic::new(ptr::null_mut())), GFP_KERNEL)?;
         }
         Ok(Self {
             root,
-            slots,
+            blocks,
             pages: Atomic::new(0),
         })
     }
 
-    /// Number of slots.
+    /// Number of blocks.
     #[inline]
-    pub(crate) fn slots(&self) -> u64 {
-        self.slots
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocks
     }
 
     /// Bytes that the directory takes: root, nodes and leaves.
-    #[cfg_attr(not(test), expect(dead_code, reason = "shown by a later attribute"))]
-    pub(crate) fn bytes(&self) -> usize {
-        let root = self.root.capacity().wrapping_mul(size_of::<Link<Node>>());
-        root.wrapping_add(self.pages.load(Relaxed).wrapping_mul(PAGE_SIZE))
+    pub(crate) fn bytes(&self) -> u64 {
+        let root = self
+            .root
+            .capacity()
+            .wrapping_mul(size_of::<Link<Link<T>>>());
+        let pages = self.pages.load(Relaxed).wrapping_mul(PAGE_SIZE);
+        root.wrapping_add(pages) as u64
     }
 
     #[inline]
     fn position(index: u64) -> (usize, usize, usize) {
-        // CAST: `slots` fits a `usize` three times over on 64-bit machines, the only ones that this builds for.
+        // CAST: `usize` has 64 bits on the machines that this builds for (see `slot.rs`).
         let i = index as usize;
-        (i / (FAN_OUT * FAN_OUT), i / FAN_OUT % FAN_OUT, i % FAN_OUT)
+        (
+            i / (FAN_OUT * Self::LEAF),
+            i / Self::LEAF % FAN_OUT,
+            i % Self::LEAF,
+        )
     }
 
-    /// The slot with this number, or `None` if nothing near it was ever written or the disk ends before it. Any context.
+    /// The entry of a block, or `None` if nothing near it was ever needed, or the disk ends before it. Any context.
     #[inline]
-    pub(crate) fn get(&self, index: u64) -> Option<&Slot> {
+    pub(crate) fn get(&self, index: u64) -> Option<&T> {
         let (a, b, c) = Self::position(index);
         self.root.get(a)?.get()?.get(b)?.get()?.get(c)
     }
 
-    /// The slot with this number, with the memory for it. May sleep; does no I/O.
+    /// The entry of a block, with the memory for it. May sleep; does no I/O.
     ///
     /// `ENOMEM` if there is no memory, `EINVAL` if the disk ends before it.
     #[inline]
-    pub(crate) fn get_or_alloc(&self, index: u64) -> Result<&Slot> {
+    pub(crate) fn get_or_alloc(&self, index: u64) -> Result<&T> {
         match self.get(index) {
-            Some(slot) if index < self.slots => Ok(slot),
+            Some(entry) if index < self.blocks => Ok(entry),
             _ => self.alloc(index),
         }
     }
 
     #[cold]
-    fn alloc(&self, index: u64) -> Result<&Slot> {
-        if index >= self.slots {
+    fn alloc(&self, index: u64) -> Result<&T> {
+        if index >= self.blocks {
             return Err(EINVAL);
         }
         let (a, b, c) = Self::position(index);
@@ -152,41 +174,41 @@ impl Directory {
         leaf.get(c).ok_or(EINVAL)
     }
 
-    fn page<'a, T>(&self, link: &'a Link<T>) -> Result<&'a T> {
+    fn page<'a, U: Entry>(&self, link: &'a Link<U>) -> Result<&'a [U]> {
         if let Some(page) = link.get() {
             return Ok(page);
         }
-        let (page, new) = link.get_or_alloc()?;
-        if new {
+        let (page, fresh) = link.get_or_alloc()?;
+        if fresh {
             self.pages.add(1usize, Relaxed);
         }
         Ok(page)
     }
 
-    /// The first number above `index` that may have a slot, given that `index` has none: where its leaf or node ends.
+    /// The first number above `index` that may have an entry, given that `index` has none: where its leaf or node ends.
     pub(crate) fn next_after_hole(&self, index: u64) -> u64 {
         let (a, _, _) = Self::position(index);
         let span = match self.root.get(a).and_then(Link::get) {
-            Some(_) => FAN_OUT as u64,
-            None => (FAN_OUT * FAN_OUT) as u64,
+            Some(_) => Self::LEAF as u64,
+            None => (FAN_OUT * Self::LEAF) as u64,
         };
         // `span` is a power of two, so this is the next multiple of it.
         (index | (span - 1)).saturating_add(1)
     }
 
-    /// Calls `f` with each slot that has memory, then frees that memory: all slots are empty afterwards.
-    pub(crate) fn drain(&mut self, mut f: impl FnMut(&mut Slot)) {
+    /// Calls `f` with each entry that has memory, then frees that memory: there is nothing in the directory afterwards.
+    pub(crate) fn drain(&mut self, mut f: impl FnMut(&mut T)) {
         for node in &mut self.root {
-            node.take(|node| {
-                for leaf in node {
-                    leaf.take(|leaf| leaf.iter_mut().for_each(&mut f));
+            node.take(|leaves| {
+                for leaf in leaves {
+                    leaf.take(|entries| entries.iter_mut().for_each(&mut f));
                 }
             });
         }
     }
 }
 
-impl Drop for Directory {
+impl<T: Entry> Drop for Directory<T> {
     fn drop(&mut self) {
         self.drain(|_| {});
     }

@@ -10,13 +10,18 @@
 use super::{
     attr::Table,
     bio::Bio,
+    deferred::{
+        Deferred,
+        Subject, //
+    },
     ffi,
     openers::Openers,
     page::BLOCK_SIZE,
     published::{
         Idle,
         InUse, //
-    }, //
+    },
+    work::Item, //
 };
 use core::{
     fmt::Write,
@@ -52,11 +57,25 @@ use kernel::{
 
 /// What the driver does for a disk.
 pub(crate) trait Operations: Send + Sync + Sized + 'static {
-    /// Carries out `bio`. May sleep, on behalf of whoever submitted it, who may be reclaiming memory.
-    fn submit(disk: &Disk<Self>, bio: &mut Bio<'_>, in_use: &InUse);
+    /// Carries out `bio`, or says that it must be done by [`Operations::submit_deferred`]. May sleep, on behalf of whoever
+    /// submitted it, who may be reclaiming memory; must not wait for another device.
+    fn submit(disk: &Disk<Self>, bio: &mut Bio<'_>, in_use: &InUse) -> Progress;
+
+    /// Carries out `bio` in a worker, where it may wait for other devices. May sleep.
+    fn submit_deferred(disk: &Disk<Self>, bio: &mut Bio<'_>, in_use: &InUse);
 
     /// Swap no longer needs what is stored at `offset`, in bytes, for a page. Atomic context, with swap's locks held.
     fn swap_freed(disk: &Disk<Self>, offset: u64, in_use: &InUse);
+}
+
+/// How far a bio has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use = "a deferred bio is not done"]
+pub(crate) enum Progress {
+    /// It can be completed.
+    Done,
+    /// It has to wait for another device, and has had no effect yet.
+    Deferred,
 }
 
 /// A major number for block devices.
@@ -94,6 +113,8 @@ pub(crate) struct Disk<T: Operations> {
     removed: Atomic<bool>,
     #[pin]
     openers: Openers,
+    #[pin]
+    deferred: Deferred,
     #[pin]
     data: T,
 }
@@ -155,12 +176,14 @@ impl<T: Operations> Disk<T> {
             .ok_or(EINVAL)?
             .write_fmt(name)?;
 
+        let owned = NonNull::new(ptr).ok_or(ENOMEM)?;
         // INVARIANT: Not registered yet, so `removed`. From here on, dropping the object puts the disk.
         let disk = Arc::pin_init(
             pin_init!(Self {
-                ptr: NonNull::new(ptr).ok_or(ENOMEM)?,
+                ptr: owned,
                 removed: Atomic::new(true),
                 openers <- Openers::new(),
+                deferred <- Deferred::new(Vtable::<T>::work, owned),
                 data <- data,
             }? Error),
             GFP_KERNEL,
@@ -198,6 +221,12 @@ impl<T: Operations> Disk<T> {
     fn part0(&self) -> *mut bindings::block_device {
         // SAFETY: By the type invariant; `part0` is set as long as the disk lives.
         unsafe { (*self.ptr.as_ptr()).part0 }
+    }
+
+    /// The name of the disk.
+    pub(crate) fn name(&self) -> &CStr {
+        // SAFETY: By the type invariant; the name ends with a NUL, and does not change once the disk is made.
+        unsafe { CStr::from_char_ptr((&raw const (*self.ptr.as_ptr()).disk_name).cast()) }
     }
 
     /// Changes the size, in sectors of 512 bytes, and tells user space. May sleep.
@@ -243,8 +272,9 @@ impl<T: Operations> Claim<'_, T> {
         // SAFETY: The disk has a queue as long as it lives. Bios enter through the queue, and freezing it waits for the
         // ones that are in.
         unsafe { bindings::blk_mq_freeze_queue_nomemsave(queue) };
-        // SAFETY: There is no bio in the driver, as the queue is frozen, and the disk is no swap area, as nobody has it
-        // open.
+        self.0.deferred.wait();
+        // SAFETY: There is no bio in the driver, as the queue is frozen and the deferred ones are done, and the disk is no
+        // swap area, as nobody has it open.
         let ret = f(&unsafe { Idle::new() });
         // SAFETY: Frozen above.
         unsafe { bindings::blk_mq_unfreeze_queue_nomemrestore(queue) };
@@ -336,7 +366,28 @@ impl<T: Operations> Vtable<T> {
         if let Some(bio) = NonNull::new(bio) {
             // SAFETY: By the safety requirements of this function.
             let mut bio = unsafe { Bio::new(bio, &in_use) };
-            T::submit(disk, &mut bio, &in_use);
+            if T::submit(disk, &mut bio, &in_use) == Progress::Deferred {
+                // SAFETY: The bio is ours. The disk stays as it is until the workers are done (see `Claim::idle()`): whoever
+                // submitted the bio keeps the disk open until it is completed.
+                unsafe { disk.deferred.push(bio.into_raw()) };
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called for an item of a disk's [`Deferred`].
+    unsafe extern "C" fn work(work: *mut bindings::work_struct) {
+        // SAFETY: By the safety requirements of this function.
+        let subject = unsafe { Item::<Subject>::subject(work) };
+        // SAFETY: Bios are deferred only while the disk is registered.
+        let disk = unsafe { Disk::<T>::from_gendisk(subject.0.as_ptr()) };
+        // SAFETY: `Claim::idle()` waits for this function to return.
+        let in_use = unsafe { InUse::new() };
+        while let Some(bio) = disk.deferred.pop() {
+            // SAFETY: Taken from the list, so it is ours; it was passed to `submit_bio()`.
+            let mut bio = unsafe { Bio::new(bio, &in_use) };
+            T::submit_deferred(disk, &mut bio, &in_use);
         }
     }
 

@@ -9,7 +9,7 @@
 //! | 1 | lock: somebody owns the content |
 //! | 1 | waiters: somebody sleeps for the lock |
 //! | 1 | free requested: whoever holds the lock empties the slot on letting go |
-//! | 2 | what the body is: nothing (0), a plain value (1), an object of the pool (2) |
+//! | 2 | what the body is: nothing (0), a value (1), an object of the pool (2), a value that names a place elsewhere (3) |
 //! | 17 | the table's own bits (see `table::meta`), opaque here |
 //! | 42 | the body: a value, or the packed handle of an object |
 //!
@@ -24,6 +24,7 @@
 //! The waiters and free-requested bits are set only while the lock bit is.
 
 use super::{
+    directory::Entry,
     waitbit,
     zsmalloc::{
         Handle,
@@ -59,6 +60,7 @@ pub(crate) const BODY_BITS: u32 = u64::BITS - BODY_SHIFT;
 const KIND_EMPTY: u64 = 0;
 const KIND_VALUE: u64 = 1;
 const KIND_OBJECT: u64 = 2;
+const KIND_ELSEWHERE: u64 = 3;
 
 const _: () = assert!(core::mem::size_of::<kernel::ffi::c_ulong>() == core::mem::size_of::<u64>());
 
@@ -72,6 +74,8 @@ pub(crate) enum Body {
     Value(u64),
     /// An object of the pool.
     Object(Handle),
+    /// A value of at most [`BODY_BITS`] bits that names a place outside the pool.
+    Elsewhere(u64),
 }
 
 /// What a slot stores, borrowed.
@@ -83,6 +87,8 @@ pub(crate) enum View<'a> {
     Value(u64),
     /// An object of the pool.
     Object(PackedHandle<'a>),
+    /// A value that names a place outside the pool.
+    Elsewhere(u64),
 }
 
 impl Body {
@@ -93,6 +99,7 @@ impl Body {
             Self::Empty => View::Empty,
             Self::Value(value) => View::Value(*value),
             Self::Object(handle) => View::Object(handle.borrow()),
+            Self::Elsewhere(value) => View::Elsewhere(*value),
         }
     }
 }
@@ -113,6 +120,12 @@ impl Snapshot {
     #[inline]
     pub(crate) fn value(self) -> Option<u64> {
         (kind(self.0) == KIND_VALUE).then_some(self.0 >> BODY_SHIFT)
+    }
+
+    /// Whether what the slot held was a place outside the pool.
+    #[inline]
+    pub(crate) fn is_elsewhere(self) -> bool {
+        kind(self.0) == KIND_ELSEWHERE
     }
 
     /// Whether the slot held nothing.
@@ -136,6 +149,9 @@ const fn kind(word: u64) -> u64 {
 /// - All zeros is a valid, empty, unlocked slot.
 #[repr(transparent)]
 pub(crate) struct Slot(Atomic<u64>);
+
+// SAFETY: By the type invariants; what a slot owns is freed by the table.
+unsafe impl Entry for Slot {}
 
 impl Slot {
     /// An empty, unlocked slot.
@@ -235,6 +251,7 @@ fn unpack(word: u64) -> Body {
         KIND_VALUE => Body::Value(body),
         // SAFETY: By the type invariant of `Slot`, the word owned this object, and the caller gives up the word.
         KIND_OBJECT => Body::Object(unsafe { Handle::from_packed(body) }),
+        KIND_ELSEWHERE => Body::Elsewhere(body),
         _ => Body::Empty,
     }
 }
@@ -245,6 +262,7 @@ fn pack(meta: u32, body: Body) -> u64 {
         Body::Empty => return 0,
         Body::Value(v) => (KIND_VALUE, v),
         Body::Object(h) => (KIND_OBJECT, h.into_packed()),
+        Body::Elsewhere(v) => (KIND_ELSEWHERE, v),
     };
     kind << KIND_SHIFT | (u64::from(meta) & META_MASK) << META_SHIFT | bits << BODY_SHIFT
 }
@@ -296,7 +314,17 @@ impl<'a, O: Owner> Guard<'a, O> {
             KIND_VALUE => View::Value(body),
             // SAFETY: By the type invariant the content owns this object while `self` is borrowed.
             KIND_OBJECT => View::Object(unsafe { PackedHandle::new(body) }),
+            KIND_ELSEWHERE => View::Elsewhere(body),
             _ => View::Empty,
+        }
+    }
+
+    /// Changes the table's own bits of a slot that is not empty.
+    #[inline]
+    pub(crate) fn set_meta(&mut self, meta: u32) {
+        if kind(self.content) != KIND_EMPTY {
+            self.content &= !(META_MASK << META_SHIFT);
+            self.content |= (u64::from(meta) & META_MASK) << META_SHIFT;
         }
     }
 

@@ -105,6 +105,13 @@ impl Pool {
         unsafe { ffi::zs_huge_class_size(self.ptr.as_ptr()) }
     }
 
+    /// The class that objects of `len` bytes belong to: a larger one for larger objects.
+    pub(crate) fn class_index(&self, len: usize) -> u32 {
+        let len = c_uint::try_from(len).unwrap_or(c_uint::MAX);
+        // SAFETY: By the type invariant.
+        unsafe { ffi::zs_lookup_class_index(self.ptr.as_ptr(), len) }
+    }
+
     /// Pages that the pool takes.
     #[inline]
     pub(crate) fn total_pages(&self) -> u64 {

@@ -13,6 +13,17 @@ pub(crate) enum Refusal {
     Range,
 }
 
+/// Yes or no, in the many ways that `kstrtobool()` takes: by the first letter, or the first two of `on` and `off`.
+pub(super) fn boolean(input: &[u8]) -> Option<bool> {
+    match input {
+        [b'e' | b'E' | b'y' | b'Y' | b't' | b'T' | b'1', ..] => Some(true),
+        [b'd' | b'D' | b'n' | b'N' | b'f' | b'F' | b'0', ..] => Some(false),
+        [b'o' | b'O', b'n' | b'N', ..] => Some(true),
+        [b'o' | b'O', b'f' | b'F', ..] => Some(false),
+        _ => None,
+    }
+}
+
 /// What is before one newline at the end.
 pub(super) fn word(input: &[u8]) -> &[u8] {
     input.strip_suffix(b"\n").unwrap_or(input)
@@ -95,5 +106,102 @@ pub(crate) fn integer(input: &[u8], base: u32, min: i128, max: i128) -> Result<i
         Ok(value)
     } else {
         Err(Refusal::Range)
+    }
+}
+
+/// Whether the kernel's `isspace()` takes it for white space: ASCII's, and the no-break space of Latin-1.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r' | 0xa0)
+}
+
+/// One word of a list of `key=value`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Argument<'a> {
+    /// What is before the equals sign, or all of it.
+    pub(super) key: &'a [u8],
+    /// What is behind it, without quotes; `None` without one.
+    pub(super) value: Option<&'a [u8]>,
+}
+
+impl<'a> Argument<'a> {
+    /// The value, unless there is none, or nothing in it.
+    pub(super) fn value(self) -> Option<&'a [u8]> {
+        self.value.filter(|value| !value.is_empty())
+    }
+}
+
+/// The words of a list of `key=value`, separated by white space; double quotes keep white space together.
+///
+/// Source: `next_arg()` and `skip_spaces()`.
+pub(super) struct Arguments<'a>(&'a [u8]);
+
+impl<'a> Arguments<'a> {
+    /// The words of `input`.
+    pub(super) fn new(input: &'a [u8]) -> Self {
+        Self(skip_spaces(input))
+    }
+}
+
+fn skip_spaces(input: &[u8]) -> &[u8] {
+    let spaces = input.iter().take_while(|byte| is_space(**byte)).count();
+    input.get(spaces..).unwrap_or_default()
+}
+
+impl<'a> Iterator for Arguments<'a> {
+    type Item = Argument<'a>;
+
+    fn next(&mut self) -> Option<Argument<'a>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let (quoted, input) = match self.0 {
+            [b'"', rest @ ..] => (true, rest),
+            all => (false, all),
+        };
+        let mut in_quotes = quoted;
+        let mut equals = None;
+        let mut end = input.len();
+        for (i, byte) in input.iter().enumerate() {
+            if is_space(*byte) && !in_quotes {
+                end = i;
+                break;
+            }
+            // One at the very start is part of the key.
+            if *byte == b'=' && equals.is_none() && i != 0 {
+                equals = Some(i);
+            }
+            in_quotes ^= *byte == b'"';
+        }
+        let (word, rest) = input.split_at_checked(end).unwrap_or((input, &[]));
+        self.0 = skip_spaces(rest.get(1..).unwrap_or_default());
+
+        let (key, value) = match equals {
+            None => (word, None),
+            Some(i) => (
+                word.get(..i).unwrap_or_default(),
+                Some(word.get(i.saturating_add(1)..).unwrap_or_default()),
+            ),
+        };
+        // The closing quote belongs to the value if there is one, to the key otherwise.
+        let unquote = |text: &'a [u8]| text.strip_suffix(b"\"").unwrap_or(text);
+        Some(match value {
+            None if quoted => Argument {
+                key: unquote(key),
+                value: None,
+            },
+            None => Argument { key, value: None },
+            Some([b'"', inner @ ..]) => Argument {
+                key,
+                value: Some(unquote(inner)),
+            },
+            Some(value) if quoted => Argument {
+                key,
+                value: Some(unquote(value)),
+            },
+            Some(value) => Argument {
+                key,
+                value: Some(value),
+            },
+        })
     }
 }

@@ -17,6 +17,9 @@ use kernel::prelude::*;
 
 /// The level that the library takes where none is asked for.
 pub(crate) const DEFAULT_LEVEL: i32 = ffi::Z_DEFAULT_COMPRESSION;
+/// The levels that the library takes.
+pub(crate) const LEVELS: core::ops::RangeInclusive<i32> =
+    DEFAULT_LEVEL..=ffi::Z_BEST_COMPRESSION as i32;
 /// A window of 2^11 bytes, without header or checksum: what C zram and the crypto API use.
 pub(crate) const DEFAULT_WINDOW_BITS: i32 = -11;
 /// As much memory for matches as the library can use: `MAX_MEM_LEVEL`.
@@ -48,7 +51,7 @@ unsafe fn pass(
 pub(crate) struct Encoder {
     // In a box, since the state points back to it.
     stream: KBox<ffi::z_stream>,
-    _memory: KVVec<u64>,
+    memory: KVVec<u64>,
 }
 
 // SAFETY: Stream and state are plain memory that this object owns.
@@ -76,10 +79,12 @@ impl Encoder {
         if ret != ffi::Z_OK as c_int {
             return Err(EINVAL);
         }
-        Ok(Self {
-            stream,
-            _memory: memory,
-        })
+        Ok(Self { stream, memory })
+    }
+
+    /// Bytes that the state takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        super::bytes(&self.memory)
     }
 
     /// Compresses a block into `dst`, and returns how many bytes that took; `EINVAL` if it does not fit.
@@ -113,7 +118,7 @@ impl Encoder {
 /// `stream` is initialised, and its state lies in `memory`.
 pub(crate) struct Decoder {
     stream: KBox<ffi::z_stream>,
-    _memory: KVVec<u64>,
+    memory: KVVec<u64>,
 }
 
 // SAFETY: As for `Encoder`.
@@ -131,10 +136,12 @@ impl Decoder {
         if unsafe { ffi::zlib_inflateInit2(&mut *stream, window_bits) } != ffi::Z_OK as c_int {
             return Err(EINVAL);
         }
-        Ok(Self {
-            stream,
-            _memory: memory,
-        })
+        Ok(Self { stream, memory })
+    }
+
+    /// Bytes that the state takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        super::bytes(&self.memory)
     }
 
     /// Decompresses `src`, which makes exactly one block: `EINVAL` if it does not.

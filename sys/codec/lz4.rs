@@ -4,7 +4,10 @@
 //!
 //! C header: [`include/linux/lz4.h`](srctree/include/linux/lz4.h)
 
-use super::workspace;
+use super::{
+    workspace,
+    Dictionary, //
+};
 use crate::sys::{
     ffi,
     page::{
@@ -13,60 +16,164 @@ use crate::sys::{
         BLOCK_SIZE, //
     }, //
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Memory for a stream of the library's. Too large for the stack.
+pub(crate) struct Stream(KVVec<u64>);
+
+impl Stream {
+    fn new() -> Result<Self> {
+        Ok(Self(workspace(size_of::<ffi::LZ4_stream_t>())?))
+    }
+
+    fn as_mut_ptr(&mut self) -> *mut ffi::LZ4_stream_t {
+        self.0.as_mut_ptr().cast()
+    }
+
+    fn copy_from(&mut self, other: &Self) {
+        for (to, from) in self.0.iter_mut().zip(other.0.iter()) {
+            *to = *from;
+        }
+    }
+}
+
+/// How to compress: the same for all encoders and decoders of a disk.
+///
+/// # Invariants
+///
+/// `primed`, where it is there, has loaded the dictionary.
+pub(crate) struct Setup {
+    acceleration: c_int,
+    dictionary: Option<Arc<Dictionary>>,
+    primed: Option<Stream>,
+}
+
+impl Setup {
+    /// A higher `acceleration` (1 and up) compresses faster and less. May sleep.
+    pub(crate) fn new(acceleration: i32, dictionary: Option<Arc<Dictionary>>) -> Result<Self> {
+        let primed = match &dictionary {
+            None => None,
+            Some(dictionary) => {
+                let mut stream = Stream::new()?;
+                let len = c_int::try_from(dictionary.len())?;
+                // SAFETY: The stream is zeroed, as the library wants it, and the dictionary is readable. The stream keeps
+                // its address; both are kept by the result.
+                let loaded = unsafe {
+                    ffi::LZ4_loadDict(stream.as_mut_ptr(), dictionary.as_ptr().cast(), len)
+                };
+                // Only the last 64 KiB can be used; C zram does not take more than that either.
+                if loaded != len {
+                    return Err(EINVAL);
+                }
+                Some(stream)
+            }
+        };
+        // INVARIANT: As just done.
+        Ok(Self {
+            acceleration,
+            dictionary,
+            primed,
+        })
+    }
+
+    /// Decompresses `src`, which makes exactly one block: `EINVAL` if it does not.
+    #[inline]
+    pub(crate) fn decompress(&self, src: &[u8], mut dst: Dest<'_>) -> Result {
+        let len = c_int::try_from(src.len())?;
+        let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+        let made = match &self.dictionary {
+            // SAFETY: `src` is readable, and `dst` is a writable block.
+            None => unsafe { ffi::LZ4_decompress_safe(from, to, len, BLOCK_SIZE as c_int) },
+            // SAFETY: As above, and the dictionary is readable.
+            Some(dictionary) => unsafe {
+                ffi::LZ4_decompress_safe_usingDict(
+                    from,
+                    to,
+                    len,
+                    BLOCK_SIZE as c_int,
+                    dictionary.as_ptr().cast(),
+                    c_int::try_from(dictionary.len())?,
+                )
+            },
+        };
+        if made == BLOCK_SIZE as c_int {
+            Ok(())
+        } else {
+            Err(EINVAL)
+        }
+    }
+}
 
 /// State for compressing.
-pub(crate) struct Encoder {
-    memory: KVVec<u64>,
-    acceleration: c_int,
+pub(crate) enum Encoder {
+    /// Work memory.
+    Plain(KVVec<u64>),
+    /// A stream that has the dictionary before its start.
+    Primed(Stream),
 }
 
 impl Encoder {
-    /// Allocates the state. A higher `acceleration` (1 and up) compresses faster and less. May sleep.
-    pub(crate) fn new(acceleration: i32) -> Result<Self> {
-        Ok(Self {
-            memory: workspace(ffi::RZRAM_LZ4_MEM_COMPRESS)?,
-            acceleration,
+    /// Allocates the state. May sleep.
+    pub(crate) fn new(setup: &Setup) -> Result<Self> {
+        Ok(match &setup.primed {
+            None => Self::Plain(workspace(ffi::RZRAM_LZ4_MEM_COMPRESS)?),
+            Some(_) => Self::Primed(Stream::new()?),
         })
+    }
+
+    /// Bytes that the state takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Plain(memory) | Self::Primed(Stream(memory)) => super::bytes(memory),
+        }
     }
 
     /// Compresses a block into `dst`, and returns how many bytes that took; `EINVAL` if it does not fit.
     #[inline]
-    pub(crate) fn compress(&mut self, src: Source<'_>, dst: &mut [u8]) -> Result<usize> {
-        // SAFETY: `src` is a readable block; the library writes no more than it is told that `dst` has; the work memory has
-        // the size that it wants.
-        let len = unsafe {
-            ffi::LZ4_compress_fast(
-                src.as_ptr().cast(),
-                dst.as_mut_ptr().cast(),
-                BLOCK_SIZE as c_int,
-                c_int::try_from(dst.len())?,
-                self.acceleration,
-                self.memory.as_mut_ptr().cast(),
-            )
+    pub(crate) fn compress(
+        &mut self,
+        setup: &Setup,
+        src: Source<'_>,
+        dst: &mut [u8],
+    ) -> Result<usize> {
+        let room = c_int::try_from(dst.len())?;
+        let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+        let len = match (self, &setup.primed) {
+            // SAFETY: `src` is a readable block; the library writes no more than it is told that `dst` has; the work memory
+            // has the size that it wants.
+            (Self::Plain(memory), _) => unsafe {
+                ffi::LZ4_compress_fast(
+                    from,
+                    to,
+                    BLOCK_SIZE as c_int,
+                    room,
+                    setup.acceleration,
+                    memory.as_mut_ptr().cast(),
+                )
+            },
+            (Self::Primed(stream), Some(primed)) => {
+                // A stream is plain data. Each block starts anew, behind the dictionary.
+                stream.copy_from(primed);
+                // SAFETY: As above; the stream refers to the dictionary, which `setup` keeps.
+                unsafe {
+                    ffi::LZ4_compress_fast_continue(
+                        stream.as_mut_ptr(),
+                        from,
+                        to,
+                        BLOCK_SIZE as c_int,
+                        room,
+                        setup.acceleration,
+                    )
+                }
+            }
+            (Self::Primed(_), None) => return Err(EINVAL),
         };
         match usize::try_from(len) {
             Ok(len) if len > 0 => Ok(len),
             _ => Err(EINVAL),
         }
-    }
-}
-
-/// Decompresses `src`, which makes exactly one block: `EINVAL` if it does not.
-#[inline]
-pub(crate) fn decompress(src: &[u8], mut dst: Dest<'_>) -> Result {
-    // SAFETY: `src` is readable, and `dst` is a writable block.
-    let len = unsafe {
-        ffi::LZ4_decompress_safe(
-            src.as_ptr().cast(),
-            dst.as_mut_ptr().cast(),
-            c_int::try_from(src.len())?,
-            BLOCK_SIZE as c_int,
-        )
-    };
-    if len == BLOCK_SIZE as c_int {
-        Ok(())
-    } else {
-        Err(EINVAL)
     }
 }

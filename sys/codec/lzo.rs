@@ -28,6 +28,11 @@ impl<const RLE: bool> Encoder<RLE> {
         Ok(Self(workspace(ffi::RZRAM_LZO1X_MEM_COMPRESS)?))
     }
 
+    /// Bytes that the state takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        super::bytes(&self.0)
+    }
+
     /// Compresses a block into `dst`, and returns how many bytes that took.
     #[inline]
     pub(crate) fn compress(&mut self, src: Source<'_>, dst: &mut [u8]) -> Result<usize> {

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Doing something in other threads: the kernel's workers.
+//!
+//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
+
+use core::pin::Pin;
+use kernel::{
+    bindings,
+    prelude::*,
+    static_lock_class,
+    types::Opaque, //
+};
+
+/// What an item calls.
+pub(super) type Function = unsafe extern "C" fn(*mut bindings::work_struct);
+
+/// A piece of work that can be queued again and again, together with what it is about.
+///
+/// # Invariants
+///
+/// `work` is initialised with the function that was given to [`Item::new`].
+#[pin_data(PinnedDrop)]
+pub(super) struct Item<T> {
+    #[pin]
+    work: Opaque<bindings::work_struct>,
+    subject: T,
+}
+
+// SAFETY: The workqueue locks for itself.
+unsafe impl<T: Send> Send for Item<T> {}
+// SAFETY: As above.
+unsafe impl<T: Sync> Sync for Item<T> {}
+
+impl<T> Item<T> {
+    /// An item that is not queued, which will call `function` with the address of its work, from which [`Item::subject`]
+    /// tells what it is about.
+    pub(super) fn new(function: Function, subject: T) -> impl PinInit<Self, Error> {
+        pin_init!(Self {
+            subject,
+            // SAFETY: The slot is pinned memory for a work; name and key are static.
+            work <- Opaque::ffi_init(|slot| unsafe {
+                bindings::init_work_with_key(
+                    slot,
+                    Some(function),
+                    false,
+                    c"rzram".as_char_ptr(),
+                    static_lock_class!().as_ptr(),
+                )
+            }),
+        }? Error)
+    }
+
+    /// What the item is about.
+    ///
+    /// # Safety
+    ///
+    /// `work` is what an item of this type calls its function with; the result is not used after the function returns.
+    pub(super) unsafe fn subject<'a>(work: *mut bindings::work_struct) -> &'a T {
+        // SAFETY: By the safety requirements of this function.
+        let this = unsafe { kernel::container_of!(Opaque::cast_from(work), Self, work) };
+        // SAFETY: As above; the item waits for its work when it is dropped.
+        unsafe { &(*this).subject }
+    }
+
+    /// Has a worker call the function, soon; does nothing if that is under way already. Any context.
+    ///
+    /// # Safety
+    ///
+    /// What the function does is allowed until [`Item::wait`] returns.
+    pub(super) unsafe fn queue(&self) {
+        // SAFETY: By the type invariant; the queue is one of the kernel's own.
+        unsafe {
+            bindings::queue_work_on(
+                bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
+                bindings::system_dfl_wq,
+                self.work.get(),
+            )
+        };
+    }
+
+    /// Waits until the function has been called as often as it was asked for. May sleep.
+    pub(super) fn wait(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::flush_work(self.work.get()) };
+    }
+}
+
+#[pinned_drop]
+impl<T> PinnedDrop for Item<T> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::cancel_work_sync(self.work.get()) };
+    }
+}
+
+/// A function of the caller's, for the workers that run it while the caller waits.
+struct Shared<'a>(&'a (dyn Fn() + Sync));
+
+/// # Safety
+///
+/// Called for an item of [`parallel`].
+unsafe extern "C" fn run(work: *mut bindings::work_struct) {
+    // SAFETY: By the safety requirements of this function. `parallel()` waits for us to return.
+    (unsafe { Item::<Shared<'_>>::subject(work) }.0)();
+}
+
+/// Runs `f` in up to `workers` threads at once, and returns when all have returned; in the caller's own if there is no memory
+/// for others. May sleep.
+pub(crate) fn parallel(workers: usize, f: &(dyn Fn() + Sync)) {
+    let items = KBox::pin_slice(
+        |_| Item::new(run, Shared(f)),
+        workers,
+        GFP_KERNEL | __GFP_NOWARN,
+    );
+    match items {
+        Ok(items) => {
+            for item in items.iter() {
+                // SAFETY: `f` can be called from any thread, and outlives the wait below.
+                unsafe { item.queue() };
+            }
+            items.iter().for_each(Item::wait);
+        }
+        Err(_) => f(),
+    }
+}
