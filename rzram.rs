@@ -22,12 +22,15 @@
 //! 1. `Registry::disks`: which disks there are. Not held while a disk is claimed or removed.
 //! 2. `sys::openers`: who has a disk open. A claim is not a lock: it is held across all of the following.
 //! 3. `Device::config`: the configuration of a disk. Never taken by I/O.
-//! 4. CPU hotplug's own lock, when a disk gets or frees its buffers.
-//! 5. The buffers of a CPU, for one use: a bounce buffer or a stream.
-//! 6. The lock of a slot; never two of them.
-//! 7. The state for decompressing of a CPU.
+//! 4. `Device::post`: one at a time recompresses or writes back.
+//! 5. CPU hotplug's own lock, when a disk gets or frees its buffers.
+//! 6. The buffers of a CPU, for one use: a bounce buffer or a stream.
+//! 7. The lock of a slot; never two of them. A read of a block that is on the backing device holds it until that device has
+//!    answered.
+//! 8. The state for decompressing of a CPU.
 //!
-//! The notice that swap frees a slot comes in atomic context: it tries 6 and never waits.
+//! The notice that swap frees a slot comes in atomic context: it tries 7 and never waits. The spinlock of
+//! `sys::deferred` is held for linking a bio in or out, and nothing is taken under it.
 
 mod compress;
 mod debug;

@@ -256,24 +256,21 @@ impl Active {
         compressed: bool,
         buffer: &mut [u8],
     ) -> Result<(), Stop> {
+        if !self
+            .copy_out(index, compressed, buffer)
+            .map_err(Stop::This)?
+        {
+            return Ok(());
+        }
         policy.spend().map_err(Stop::Over)?;
         let Some(place) = self.table.take_place() else {
             policy.refund();
             return Err(Stop::Over(ENOSPC));
         };
-        let written = self
-            .copy_out(index, compressed, buffer)
-            .and_then(|copied| match copied {
-                true => backing.write(place, buffer).map(|()| true),
-                false => Ok(false),
-            });
-        match written {
-            Ok(true) => {}
-            other => {
-                self.table.give_back_place(place);
-                policy.refund();
-                return other.map(|_| ()).map_err(Stop::This);
-            }
+        if let Err(e) = backing.write(place, buffer) {
+            self.table.give_back_place(place);
+            policy.refund();
+            return Err(Stop::This(e));
         }
         self.requests.count_backing_write();
         match self.table.lock(index) {
