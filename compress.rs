@@ -180,14 +180,15 @@ impl<T: Unpin> Lanes<T> {
     /// The CPU is gone, or was about to come up when we asked: takes the next one that is there.
     #[cold]
     fn with_other<R>(&self, first: usize, f: impl FnOnce(&mut T) -> R) -> Result<R> {
-        for index in Iterator::chain(first..self.0.len(), 0..first) {
-            let mut lane = self.lane(index).ok_or(EIO)?;
-            if let Some(inner) = &mut *lane {
-                return Ok(f(inner));
+        // Ends: the CPU that runs this has a lane, though which one that is may change while we look.
+        loop {
+            for index in Iterator::chain(first..self.0.len(), 0..first) {
+                let mut lane = self.lane(index).ok_or(EIO)?;
+                if let Some(inner) = &mut *lane {
+                    return Ok(f(inner));
+                }
             }
         }
-        // Some CPU runs this, and it lost its lane only after the next one had a lane.
-        Err(EIO)
     }
 }
 

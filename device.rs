@@ -108,7 +108,7 @@ pub(crate) struct Device {
     active: Published<Active>,
     /// Pages that the pool may take; 0 is no limit.
     limit_pages: Atomic<u64>,
-    /// Streams that writes use; more than there are CPUs means all.
+    /// Streams that writes use at most; 0 is as many as there are CPUs.
     max_streams: Atomic<u32>,
     /// How writeback is limited.
     policy: Policy,
@@ -130,7 +130,7 @@ impl Device {
             config <- RwSem::new(Config::new(), c"rzram_config", static_lock_class!()),
             active: Published::new(),
             limit_pages: Atomic::new(0),
-            max_streams: Atomic::new(default_streams()),
+            max_streams: Atomic::new(0),
             policy: Policy::new(),
             post <- new_mutex!((), "rzram_post"),
             track,
@@ -150,7 +150,18 @@ impl Device {
 
     /// How many streams writes use at most.
     pub(crate) fn max_streams(&self) -> u32 {
-        self.max_streams.load(Relaxed)
+        match self.max_streams.load(Relaxed) {
+            0 => u32::MAX,
+            limit => limit,
+        }
+    }
+
+    /// The same, to show: where nothing was said, as many as there are CPUs up.
+    pub(crate) fn shown_streams(&self) -> u32 {
+        match self.max_streams.load(Relaxed) {
+            0 => crate::sys::hotplug::online_cpus(),
+            limit => limit,
+        }
     }
 
     /// Has writes use at most `streams` streams, from now on.
@@ -271,13 +282,9 @@ impl Device {
 
     fn default_again(&self) {
         self.limit_pages.store(0, Relaxed);
-        self.max_streams.store(default_streams(), Relaxed);
+        self.max_streams.store(0, Relaxed);
         self.policy.reset();
     }
-}
-
-fn default_streams() -> u32 {
-    crate::sys::hotplug::online_cpus()
 }
 
 /// Sets the disk up with `bytes`, rounded up to pages. May sleep.
@@ -293,7 +300,11 @@ pub(crate) fn set_up(disk: &RzDisk, bytes: u64) -> Result {
         pr_info!("Cannot change disksize for initialized device\n");
         return Err(EBUSY);
     }
-    let Some(bytes) = bytes.checked_next_multiple_of(PAGE_SIZE as u64) else {
+    // A file's size, which is what user space sees of a disk's, is signed.
+    let bytes = bytes
+        .checked_next_multiple_of(PAGE_SIZE as u64)
+        .filter(|bytes| i64::try_from(*bytes).is_ok());
+    let Some(bytes) = bytes else {
         pr_info!("{}: a disk cannot be that large\n", disk.name());
         return Err(EINVAL);
     };
@@ -334,11 +345,13 @@ fn claim(disk: &RzDisk) -> Result<crate::sys::gendisk::Claim<'_, Device>> {
         pr_info!("{}: in use; unmount it, or swapoff, first\n", disk.name());
         return Err(EBUSY);
     }
-    disk.claim(msecs_to_jiffies(PATIENCE_MS)).inspect_err(|_| {
-        pr_info!(
-            "{}: somebody has it open; try again when it is closed\n",
-            disk.name()
-        );
+    disk.claim(msecs_to_jiffies(PATIENCE_MS)).inspect_err(|e| {
+        if *e == EBUSY {
+            pr_info!(
+                "{}: somebody has it open; try again when it is closed\n",
+                disk.name()
+            );
+        }
     })
 }
 

@@ -185,7 +185,7 @@ impl Attribute<Device> for MaxCompStreams {
     const MODE: u16 = READ | WRITE;
 
     fn show(disk: &RzDisk, text: &mut Text<'_>) -> Result {
-        Ok(writeln!(text, "{}", disk.max_streams())?)
+        Ok(writeln!(text, "{}", disk.shown_streams())?)
     }
 
     fn store(disk: &RzDisk, input: &[u8]) -> Result {

@@ -59,6 +59,9 @@ pub(crate) use guard::{
 /// Bytes of an object that holds a pattern which does not fit into the slot.
 const PATTERN_SIZE: usize = size_of::<u64>();
 
+/// Going through the slots, how many are looked at between two chances for others to run.
+const BREATH: u64 = 1024;
+
 /// The slots and the pool of a disk.
 pub(crate) struct Table {
     directory: Directory<Slot>,
@@ -275,6 +278,9 @@ impl Table {
                 match self.directory.get(this) {
                     Some(slot) => {
                         index = this.wrapping_add(1);
+                        if index % BREATH == 0 {
+                            might_sleep();
+                        }
                         if !slot.snapshot().is_empty() {
                             return Some(this);
                         }

@@ -240,10 +240,16 @@ impl Active {
             Stored::Nothing => dest.fill(0),
             Stored::Pattern(pattern) => dest.fill(pattern),
             Stored::PatternObject(object) => dest.fill(self.table.read_pattern(object)?),
-            Stored::Raw(object) => {
+            // A whole page never lies in two.
+            Stored::Raw(object) if BLOCK_SIZE == PAGE_SIZE => {
                 self.table
                     .read_object(object, BLOCK_SIZE, &mut [], |data| dest.copy_from(data))??
             }
+            Stored::Raw(object) => self.primary()?.with_unpacker(|unpacker| {
+                let (scratch, _) = unpacker.parts();
+                self.table
+                    .read_object(object, BLOCK_SIZE, scratch, |data| dest.copy_from(data))?
+            })??,
             Stored::Compressed {
                 object,
                 len,

@@ -194,8 +194,7 @@ impl<'a> Pieces<'a> {
             self.offset = 0;
             self.index = self.index.wrapping_add(1);
         }
-        // SAFETY: `in_page + len` is at most `PAGE_SIZE`; the queue's DMA alignment makes all segments multiples of 512.
-        // Whoever submitted the bio holds its pages until it is completed.
+        // SAFETY: `in_page + len` is at most `PAGE_SIZE`. Whoever submitted the bio holds its pages until it is completed.
         Some(unsafe { Piece::new(page, in_page, len) })
     }
 }
@@ -227,7 +226,7 @@ impl<'a> Iterator for Blocks<'a> {
     fn next(&mut self) -> Option<Block<'a>> {
         let start = self.0.clone();
         let piece = self.0.cut(BLOCK_SIZE)?;
-        if piece.len() == BLOCK_SIZE {
+        if piece.is_block() {
             return Some(Block::Whole(piece));
         }
         let mut left = BLOCK_SIZE.wrapping_sub(piece.len());

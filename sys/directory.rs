@@ -21,7 +21,8 @@ use kernel::{
         Atomic,
         Full,
         Relaxed, //
-    }, //
+    },
+    task::might_sleep, //
 };
 
 /// What a directory can hold.
@@ -197,10 +198,12 @@ impl<T: Entry> Directory<T> {
     }
 
     /// Calls `f` with each entry that has memory, then frees that memory: there is nothing in the directory afterwards.
+    /// May sleep.
     pub(crate) fn drain(&mut self, mut f: impl FnMut(&mut T)) {
         for node in &mut self.root {
             node.take(|leaves| {
                 for leaf in leaves {
+                    might_sleep();
                     leaf.take(|entries| entries.iter_mut().for_each(&mut f));
                 }
             });

@@ -188,7 +188,7 @@ impl<'a> Dest<'a> {
 ///
 /// # Invariants
 ///
-/// `offset + len` is at most `PAGE_SIZE`; `offset` and `len` are multiples of 512. The page stays while `'a` lasts.
+/// `offset + len` is at most `PAGE_SIZE`. The page stays while `'a` lasts.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece<'a> {
     page: *mut bindings::page,
@@ -218,6 +218,12 @@ impl<'a> Piece<'a> {
         self.len
     }
 
+    /// Whether it is a whole block, and aligned to 8 bytes, so that [`Piece::with_source`] and [`Piece::with_dest`] take it.
+    #[inline]
+    pub(crate) fn is_block(self) -> bool {
+        self.len == BLOCK_SIZE && self.offset % WORD == 0
+    }
+
     /// The memory node of the page.
     #[inline]
     pub(crate) fn nid(self) -> i32 {
@@ -239,8 +245,8 @@ impl<'a> Piece<'a> {
     /// Calls `f` with a piece that is a whole block, to read from it.
     #[inline]
     pub(crate) fn with_source<R>(self, f: impl FnOnce(Source<'_>) -> R) -> Option<R> {
-        // INVARIANT: The piece is a block long, and lies at a multiple of 512.
-        (self.len == BLOCK_SIZE).then(|| {
+        // INVARIANT: As just checked; pages are aligned.
+        self.is_block().then(|| {
             self.mapped(|ptr| {
                 f(Source {
                     ptr,
@@ -254,7 +260,7 @@ impl<'a> Piece<'a> {
     #[inline]
     pub(crate) fn with_dest<R>(self, f: impl FnOnce(Dest<'_>) -> R) -> Option<R> {
         // INVARIANT: As in `with_source()`.
-        (self.len == BLOCK_SIZE).then(|| {
+        self.is_block().then(|| {
             self.mapped(|ptr| {
                 f(Dest {
                     ptr,

@@ -15,6 +15,7 @@ use core::{
 };
 use kernel::{
     bindings,
+    page::PAGE_SIZE,
     prelude::*, //
 };
 
@@ -143,7 +144,7 @@ impl Pool {
         // SAFETY: By the type invariant.
         let raw = unsafe { ffi::zs_malloc(self.ptr.as_ptr(), len, ffi::RZRAM_GFP_POOL, nid) };
         // CAST: An errno as pointer, as with `IS_ERR_VALUE()`.
-        if raw > (bindings::MAX_ERRNO as usize).wrapping_neg() {
+        if raw >= (bindings::MAX_ERRNO as usize).wrapping_neg() {
             return Err(Error::from_errno(raw as i32));
         }
         self.pack(raw)
@@ -228,7 +229,7 @@ impl Pool {
         scratch: &mut [u8],
         f: impl FnOnce(&[u8]) -> R,
     ) -> Result<R> {
-        if scratch.len() < len && len < Source::LEN {
+        if scratch.len() < len && len != PAGE_SIZE {
             return Err(EINVAL);
         }
         let raw = self.raw(handle.0);

@@ -142,8 +142,9 @@ impl Encoder {
         let room = c_int::try_from(dst.len())?;
         let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
         let len = match (self, &setup.primed) {
-            // SAFETY: `src` is a readable block; the library writes no more than it is told that `dst` has; the work memory
-            // has the size that it wants.
+            // SAFETY: `src` is a readable block; the library writes no more than it is told that `dst` has, or, with room for
+            // the worst case, uses up as much input as it makes output but for that margin, whatever it reads; the work
+            // memory has the size that it wants.
             (Self::Plain(memory), _) => unsafe {
                 ffi::LZ4_compress_fast(
                     from,
