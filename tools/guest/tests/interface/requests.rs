@@ -7,7 +7,7 @@ use std::io::{IoSlice, IoSliceMut};
 use anyhow::{ensure, Context, Result};
 use nix::errno::Errno;
 use nix::sys::uio::{preadv, pwritev};
-use rzram_guest::buf::Mapping;
+use rzram_guest::buf::{Guarded, Mapping};
 use rzram_guest::disk::Disk;
 use rzram_guest::module::{with_disk, with_module};
 use rzram_guest::{blk, pattern, same, MIB, PAGE};
@@ -267,5 +267,84 @@ fn the_block_layers_stat_counts_reads_and_writes() -> Result<()> {
             "no reads or writes counted: {after:?}"
         );
         same("in flight at rest", 0, after[8])
+    })
+}
+
+#[test]
+fn memory_that_is_not_aligned_to_512_is_refused_or_right_but_never_spoilt() -> Result<()> {
+    with_disk("16M", |disk| {
+        let file = disk.direct()?;
+        let mut whole = Mapping::new(4 * PAGE)?;
+        pattern::fill_all(1, 0, &mut whole);
+        blk::write(&file, &whole, 0)?;
+        for shift in [1, 4, 256, 511, 513, 1000, 4095] {
+            let mut data = Guarded::new(2 * PAGE, shift)?;
+            data.fill(0xee);
+            let came = blk::try_read(&file, &mut data, 0);
+            data.check_guards()
+                .with_context(|| format!("reading to an address {shift} past a page"))?;
+            match came {
+                Err(Errno::EINVAL) => (),
+                Ok(len) if len == 2 * PAGE => blk::equal("what was read", &whole[..len], &data)?,
+                other => same("reading", Ok(2 * PAGE), other)?,
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn polled_reads_work() -> Result<()> {
+    with_disk("16M", |disk| {
+        let file = disk.direct()?;
+        let (mut data, mut back) = (Mapping::new(PAGE)?, Mapping::new(PAGE)?);
+        pattern::fill(pattern::Kind::Text, 1, &mut data);
+        blk::write(&file, &data, 0)?;
+        let iov = libc::iovec {
+            iov_base: back.as_mut_ptr().cast(),
+            iov_len: PAGE,
+        };
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+        // SAFETY: the vector describes `back`, which lives longer than the call.
+        let len = unsafe { libc::preadv2(fd, &iov, 1, 0, libc::RWF_HIPRI) };
+        same(
+            "preadv2 with RWF_HIPRI",
+            Ok(PAGE as isize),
+            Errno::result(len),
+        )?;
+        blk::equal("a polled read", &data, &back)
+    })
+}
+
+#[test]
+fn a_mapped_node_is_written_back_and_read_in() -> Result<()> {
+    with_disk("16M", |disk| {
+        let file = disk.buffered()?;
+        let len = 64 * PAGE;
+        // SAFETY: a new mapping of the node, which only this test uses.
+        let base = unsafe {
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+            libc::mmap(std::ptr::null_mut(), len, rights, libc::MAP_SHARED, fd, 0)
+        };
+        ensure!(base != libc::MAP_FAILED, "mapping the node failed");
+        // SAFETY: the mapping is `len` bytes long and stays until the end of the block.
+        let mapped = unsafe { std::slice::from_raw_parts_mut(base.cast::<u8>(), len) };
+        ensure!(
+            mapped.iter().all(|b| *b == 0),
+            "a new disk is not all zeros"
+        );
+        pattern::fill_all(8, 0, mapped);
+        let expected = mapped.to_vec();
+        // SAFETY: the range is the mapping; nothing refers to it after it is unmapped.
+        unsafe {
+            same("msync", 0, libc::msync(base, len, libc::MS_SYNC))?;
+            same("munmap", 0, libc::munmap(base, len))?;
+        }
+        blk::flush_buffers(&file)?;
+        drop(file);
+        let mut back = Mapping::new(len)?;
+        blk::read(&disk.direct()?, &mut back, 0)?;
+        blk::equal("what was written through a mapping", &expected, &back)
     })
 }

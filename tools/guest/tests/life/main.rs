@@ -7,3 +7,4 @@ mod busy;
 mod disks;
 mod hotplug;
 mod module;
+mod races;

@@ -182,3 +182,25 @@ fn compaction_and_statistics_beside_io_disturb_nothing() -> Result<()> {
         )
     })
 }
+
+#[test]
+fn the_number_of_streams_changes_under_load() -> Result<()> {
+    with_disk("32M", |disk| {
+        let until = Until::after(Duration::from_millis(2500));
+        let mut work = vec![(
+            "streams",
+            Box::new(|until: &Until| {
+                let mut rng = pattern::Rng::new(1, 9);
+                while until.more() {
+                    let streams = 1 + rng.below(4);
+                    disk.set("max_comp_streams", &streams.to_string())?;
+                    disk.shows("max_comp_streams", &format!("{streams}\n"))?;
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Ok(())
+            }) as rzram_guest::stress::Work<'_>,
+        )];
+        work.extend((0..3).map(|n| ("an owner", owner(*disk, n * 500, 500, n))));
+        together(&until, work)
+    })
+}

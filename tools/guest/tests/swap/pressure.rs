@@ -210,3 +210,20 @@ fn two_swap_disks_of_equal_priority_share_the_load() -> Result<()> {
         })
     })
 }
+
+#[test]
+fn swapoff_brings_everything_back_into_memory() -> Result<()> {
+    with_module("", || {
+        let disk = Disk::new(0);
+        let mut hog = Hog::new(8 * MIB)?;
+        as_swap(&disk, target().default_algorithm, "64M", || {
+            hog.fill(1, |_| ());
+            hog.page_out()?;
+            let mm = disk.mm()?;
+            ensure!(mm.orig > 6 * MIB, "hardly anything went out: {mm:?}");
+            Ok(())
+        })?;
+        // `as_swap` has switched it off and found it empty.
+        hog.verify(|_| ())
+    })
+}
