@@ -34,9 +34,9 @@ fn start() -> Result<(Boot, File)> {
 }
 
 fn run(boot: &Boot, mut control: File) -> ! {
+    kernel_log(&start_mark(&boot.nonce));
     let result = mounts::more(boot.share).and_then(|()| {
         settings();
-        kernel_log(&start_mark(&boot.nonce));
         command::run(boot)
     });
     kernel_log(&end_mark(&boot.nonce));

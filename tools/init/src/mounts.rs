@@ -45,7 +45,9 @@ pub fn more(share: bool) -> Result<()> {
     let _ = put("tracefs", "tracefs", "/sys/kernel/tracing", "");
     if share {
         for module in ["9pnet_virtio", "9p"] {
-            if !Command::new("modprobe").arg(module).status()?.success() {
+            // By its path, for there is no PATH yet.
+            let status = Command::new("/usr/sbin/modprobe").arg(module).status();
+            if !status.context("cannot run modprobe")?.success() {
                 bail!("the kernel has no {module} module, so nothing can be shared");
             }
         }

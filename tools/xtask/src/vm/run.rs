@@ -21,6 +21,9 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// when the host is busy, before anything of ours runs.
 const BOOT_TIME: Duration = Duration::from_secs(90);
 
+/// How many lines to show of a boot that went wrong.
+const BOOT_LINES: usize = 60;
+
 /// How often a guest that does not come up is started.
 const BOOTS: usize = 3;
 
@@ -45,12 +48,13 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// The kernel's log from the start of the command; all of it where the guest did not get so far.
+    /// The kernel's log from the start of the command; the end of it where the guest did not get so far.
     pub fn log_since_start(&self) -> &str {
-        match self.log.find(&self.mark) {
-            Some(at) => self.log[at..].split_once('\n').map_or("", |(_, rest)| rest),
-            None => &self.log,
+        if let Some(at) = self.log.find(&self.mark) {
+            return self.log[at..].split_once('\n').map_or("", |(_, rest)| rest);
         }
+        let end = self.log.rmatch_indices('\n').nth(BOOT_LINES);
+        end.map_or(&self.log, |(at, _)| &self.log[at + 1..])
     }
 }
 
