@@ -255,7 +255,7 @@ pub fn rustdoc(ctx: &Ctx, kernel: &Kernel) -> Result<(PathBuf, Command)> {
         .split_whitespace()
         .filter(|word| word.starts_with("-Zcrate-attr"));
     let script = format!(
-        "exec rustdoc --document-private-items --out {} {} {}",
+        "exec rustdoc --document-private-items --out-dir {} {} {}",
         out.display(),
         attributes.collect::<Vec<_>>().join(" "),
         flags[start..].join(" ")
@@ -265,6 +265,7 @@ pub fn rustdoc(ctx: &Ctx, kernel: &Kernel) -> Result<(PathBuf, Command)> {
         .args(["-c", &script])
         .envs([("RUST_MODFILE", "rzram"), ("RUSTC_BOOTSTRAP", "1")])
         .env("OBJTREE", &kernel.build)
-        .current_dir(&kernel.build);
+        .env("RZRAM_BINDINGS", ctx.tree.join("rzram_bindings.rs")) // as Kbuild exports it
+        .current_dir(&ctx.tree);
     Ok((out, command))
 }
