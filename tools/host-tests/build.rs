@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sets what the kernel's build would set, so that the module's files are compiled here as they are there.
+
+use std::env;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-check-cfg=cfg(CONFIG_X86_64)");
+    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
+        println!("cargo::rustc-cfg=CONFIG_X86_64");
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The part of the module's `sys` that is tested, as it is, and stand-ins for what C does.
+
+crate::module_files! {
+    #[path = "../../../sys/clock.rs"]
+    clock
+    #[path = "../../../sys/directory.rs"]
+    directory
+    #[path = "../../../sys/page.rs"]
+    page
+    #[path = "../../../sys/slot.rs"]
+    slot
+    #[path = "../../../sys/zsmalloc.rs"]
+    zsmalloc
+}
+
+#[path = "stand_in/zs.rs"]
+pub(crate) mod ffi;
+
+#[path = "stand_in/waitbit.rs"]
+mod waitbit;
+
+// Here because what they test is visible in `sys` only.
+mod handle_tests;
+pub(crate) mod page_tests;
+mod slot_stress;
+mod slot_tests;
