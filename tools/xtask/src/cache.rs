@@ -47,11 +47,11 @@ pub fn entry(
     make: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
     let dir = ctx.cache.join(name);
-    if is_whole(&dir, watched) {
+    if is_whole(&dir) {
         return Ok(dir);
     }
     let _lock = lock(ctx, name)?;
-    if is_whole(&dir, watched) {
+    if is_whole(&dir) {
         return Ok(dir);
     }
     if dir.exists() {
@@ -88,14 +88,18 @@ pub fn remove(dir: &Path) -> Result<()> {
     fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))
 }
 
-fn is_whole(dir: &Path, watched: &[&str]) -> bool {
-    match (
-        fs::read_to_string(dir.join(MANIFEST)),
-        listing(dir, watched),
-    ) {
-        (Ok(manifest), Ok(listing)) => manifest == listing,
-        _ => false,
-    }
+/// Whether every file that the manifest lists is there in its size.
+fn is_whole(dir: &Path) -> bool {
+    let Ok(manifest) = fs::read_to_string(dir.join(MANIFEST)) else {
+        return false;
+    };
+    manifest.lines().all(|line| match line.split_once(' ') {
+        Some((size, path)) => dir
+            .join(path)
+            .symlink_metadata()
+            .is_ok_and(|meta| meta.len().to_string() == size),
+        None => false,
+    })
 }
 
 /// One line, "size path", for each regular file in the watched parts.
@@ -128,4 +132,42 @@ fn walk(dir: &Path, lines: &mut Vec<(u64, PathBuf)>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_noticed_and_mended() -> Result<()> {
+        let cache = std::env::temp_dir().join(format!("rzram-cache-{}", std::process::id()));
+        fs::create_dir_all(&cache)?;
+        let ctx = Ctx {
+            tree: cache.clone(),
+            cache: cache.clone(),
+            target: cache.clone(),
+            flavour: "amd64".into(),
+        };
+        let mut made = 0;
+        let mut ensure = || {
+            entry(&ctx, "thing", &["files"], |dir| {
+                made += 1;
+                fs::create_dir_all(dir.join("files"))?;
+                Ok(fs::write(dir.join("files/one"), "1")?)
+            })
+            .map(|dir| (dir, made))
+        };
+        assert_eq!(ensure()?.1, 1);
+        let (dir, count) = ensure()?;
+        assert_eq!(count, 1, "a whole entry is used as it is");
+        fs::write(dir.join("files/two"), "2")?;
+        assert_eq!(ensure()?.1, 1, "more files do no harm");
+        fs::write(dir.join("files/one"), "longer")?;
+        assert_eq!(ensure()?.1, 2, "a changed file");
+        fs::remove_file(dir.join("files/one"))?;
+        assert_eq!(ensure()?.1, 3, "a missing file");
+        fs::remove_file(dir.join(MANIFEST))?;
+        assert_eq!(ensure()?.1, 4, "an interrupted run");
+        Ok(fs::remove_dir_all(cache)?)
+    }
 }
