@@ -12,11 +12,11 @@ use clap::Args;
 use humansize::{format_size, BINARY};
 
 use crate::disk::Disk;
-use crate::hog::{pressure, Hog, SwapTraffic};
+use crate::hog::{Hog, SwapTraffic};
 use crate::kernel;
 use crate::module::{module_file, scratch};
 use crate::run::run as command;
-use crate::stat::{meminfo, MmStat};
+use crate::stat::{available, meminfo, MmStat};
 use crate::target::target;
 use crate::tree::{real_tree, Tree};
 use crate::{MIB, PAGE};
@@ -27,9 +27,9 @@ pub struct Options {
     /// Compression algorithm of both disks
     #[arg(long, default_value = "lz4")]
     algorithm: String,
-    /// Memory that the program uses, in percent of what it could get without swap
-    #[arg(long, default_value_t = 120)]
-    percent: u64,
+    /// The program takes memory until this many MiB of it are in swap
+    #[arg(long, default_value_t = 40)]
+    swap_mib: u64,
     /// Tree to copy onto the second disk [default: /usr/lib]
     #[arg(long)]
     tree: Option<PathBuf>,
@@ -59,6 +59,28 @@ impl Steps {
             disk.sys(attribute).display()
         ));
         disk.set(attribute, value)
+    }
+}
+
+/// Says how far something is, every two seconds at most.
+struct Pace<'a> {
+    steps: &'a Steps,
+    last: Instant,
+}
+
+impl Pace<'_> {
+    fn new(steps: &Steps) -> Pace<'_> {
+        Pace {
+            steps,
+            last: Instant::now(),
+        }
+    }
+
+    fn say(&mut self, text: impl FnOnce() -> String) {
+        if self.last.elapsed() > Duration::from_secs(2) {
+            self.last = Instant::now();
+            self.steps.say(&text());
+        }
     }
 }
 
@@ -92,29 +114,31 @@ fn swap(steps: &Steps, disk: Disk, options: &Options) -> Result<()> {
     steps.echo(&disk, "disksize", &format!("{size}M"))?;
     steps.sh("mkswap", &[&node])?;
     steps.sh("swapon", &["--discard", "--priority", "100", &node])?;
-    let bytes = pressure(options.percent)?;
     steps.say(&format!(
-        "a program now uses {}; the guest has {} to give",
-        format_size(bytes, BINARY),
-        format_size(pressure(100)?, BINARY)
+        "a program now takes more memory than the {} that are to be had",
+        format_size(available()?, BINARY)
     ));
 
     let _reserve = kernel::EarlyReclaim::start()?;
     let before = SwapTraffic::now()?;
-    let mut hog = Hog::new(bytes)?;
-    let pages = hog.pages();
-    let mut last = Instant::now();
-    let mut report = |what: &str, done: u64| {
-        if last.elapsed() > Duration::from_secs(2) {
-            last = Instant::now();
-            steps.say(&format!("   {what} {} %", done * 100 / pages));
-        }
-    };
-    hog.fill(1, |done| report("filled", done));
+    let mut pace = Pace::new(steps);
+    let mut hog = Hog::boundless()?;
+    hog.fill_until_swapped(1, options.swap_mib * MIB, |taken, out| {
+        pace.say(|| {
+            let (taken, out) = (format_size(taken, BINARY), format_size(out, BINARY));
+            format!("   it has taken {taken}, {out} of that are in swap")
+        });
+    })?;
     let fullest = disk.mm()?;
-    hog.verify(|done| report("verified", done))?;
+    let pages = hog.pages();
+    let taken = format_size(hog.bytes(), BINARY);
+    steps.say(&format!(
+        "it has taken {taken}; now every byte is compared, twice"
+    ));
+    let mut compared = |done| pace.say(|| format!("   compared {} %", done * 100 / pages));
+    hog.verify(&mut compared)?;
     hog.touch(2, 32);
-    hog.verify(|done| report("verified again", done))?;
+    hog.verify(&mut compared)?;
     let traffic = SwapTraffic::now()?.since(before)?;
     let io = disk.io()?;
     let stat = disk.get("stat")?;
@@ -131,8 +155,7 @@ fn swap(steps: &Steps, disk: Disk, options: &Options) -> Result<()> {
         "reads or writes failed: {io:?}"
     );
     steps.say(&format!(
-        "every byte of {} is right; {} went out to {node}, {} came back",
-        format_size(bytes, BINARY),
+        "every byte of {taken} is right; {} went out to {node}, {} came back",
         format_size(traffic.out * PAGE as u64, BINARY),
         format_size(traffic.back * PAGE as u64, BINARY)
     ));
@@ -236,15 +259,16 @@ fn file_system(steps: &Steps, options: &Options) -> Result<()> {
     disk.shows("initstate", "0\n")
 }
 
-/// Fills and verifies `bytes` of memory; the swap traffic it caused.
-pub fn use_memory(bytes: u64, passes: u32) -> Result<SwapTraffic> {
+/// Takes memory until `out` bytes of it are in swap and verifies it `passes` times; the swap traffic
+/// that caused.
+pub fn use_memory(out: u64, passes: u32) -> Result<SwapTraffic> {
     let before = SwapTraffic::now()?;
-    let mut hog = Hog::new(bytes)?;
-    hog.fill(1, |_| ());
+    let mut hog = Hog::boundless()?;
+    hog.fill_until_swapped(1, out, |_, _| ())?;
     for pass in 0..passes {
         hog.verify(|_| ())?;
-        hog.touch(2 + pass, 8);
-        hog.verify_random(u64::from(pass), hog.pages() / 16)?;
+        hog.touch(2 + pass, 32);
+        hog.verify_random(u64::from(pass), 500)?;
     }
     hog.verify(|_| ())?;
     SwapTraffic::now()?.since(before)

@@ -68,6 +68,11 @@ impl Templates {
 }
 
 impl Hog {
+    /// More than any guest can hold, for [`Hog::fill_until_swapped`].
+    pub fn boundless() -> Result<Hog> {
+        Hog::new(2 * crate::stat::meminfo("MemTotal")?)
+    }
+
     /// Maps the memory; nothing is used until it is filled.
     pub fn new(bytes: u64) -> Result<Hog> {
         let pages = bytes as usize / PAGE;
@@ -89,10 +94,42 @@ impl Hog {
         self.seeds.len() as u64
     }
 
+    /// How many bytes that is.
+    pub fn bytes(&self) -> u64 {
+        self.pages() * PAGE as u64
+    }
+
     /// Fills every page anew from `seed`, reporting how many pages are done now and then.
     pub fn fill(&mut self, seed: u32, progress: impl FnMut(u64)) {
         let pages = self.pass();
         self.fill_some(seed, pages, progress);
+    }
+
+    /// Takes memory, page after page, until `goal` bytes of this program are in swap: more memory
+    /// than the guest has to give, however much that is. The rest of the mapping is not used.
+    pub fn fill_until_swapped(
+        &mut self,
+        seed: u32,
+        goal: u64,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<()> {
+        self.backwards = true;
+        for index in 0..self.pages() {
+            self.fill_some(seed, index..index + 1, |_| ());
+            if index % 1024 != 1023 {
+                continue;
+            }
+            let out = swapped_out()?;
+            progress((index + 1) * PAGE as u64, out);
+            if out >= goal {
+                self.seeds.truncate(index as usize + 1);
+                return Ok(());
+            }
+        }
+        bail!(
+            "no memory pressure: all {} pages were used, and not {goal} bytes of them went to swap",
+            self.pages()
+        );
     }
 
     /// All pages in the order of the next pass.
@@ -210,18 +247,13 @@ impl SwapTraffic {
     }
 }
 
-/// `percent` of the memory that a program can get without any going to swap.
-///
-/// Files in memory, such as those of an initial file system, go to swap before a program that is
-/// busy does. Where they may, there has to be pressure enough for them too.
-pub fn pressure(percent: u64) -> Result<u64> {
-    use crate::stat::meminfo;
-    let mounts = std::fs::read_to_string("/proc/mounts").context("reading /proc/mounts")?;
-    let stays = mounts
-        .lines()
-        .any(|line| line.starts_with("rootfs ") && line.contains("noswap"));
-    let files = if stays { 0 } else { meminfo("Shmem")? };
-    ((meminfo("MemAvailable")? + files) / 100)
-        .checked_mul(percent)
-        .context("no guest has that much memory")
+/// How much of this program is in swap now, in bytes.
+fn swapped_out() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").context("reading own status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    let kib: u64 = number
+        .and_then(|n| n.parse().ok())
+        .context("the kernel does not tell how much of a program is in swap")?;
+    Ok(kib * 1024)
 }

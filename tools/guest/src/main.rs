@@ -22,9 +22,9 @@ enum Command {
     Demo(demo::Options),
     /// Use more memory than there is and verify it, with whatever swap is on
     SwapVerify {
-        /// Memory to use, in percent of what is to be had without swap
-        #[arg(long, default_value_t = 115)]
-        percent: u64,
+        /// Take memory until this many MiB of it are in swap
+        #[arg(long, default_value_t = 64)]
+        swap_mib: u64,
         /// How often everything is verified
         #[arg(long, default_value_t = 2)]
         passes: u32,
@@ -34,7 +34,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo(options) => demo::run(&options),
-        Command::SwapVerify { percent, passes } => swap_verify(percent, passes),
+        Command::SwapVerify { swap_mib, passes } => swap_verify(swap_mib, passes),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -45,8 +45,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn swap_verify(percent: u64, passes: u32) -> Result<()> {
-    let traffic = demo::use_memory(rzram_guest::hog::pressure(percent)?, passes)?;
+fn swap_verify(swap_mib: u64, passes: u32) -> Result<()> {
+    let traffic = demo::use_memory(swap_mib * rzram_guest::MIB, passes)?;
     println!(
         "every byte is right; {} pages went to swap, {} came back",
         traffic.out, traffic.back

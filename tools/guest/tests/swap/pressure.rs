@@ -3,8 +3,9 @@
 //! rzram as swap: memory that goes out comes back as it was, and what is freed is freed.
 
 use anyhow::{ensure, Context, Result};
+use rzram_guest::demo::use_memory;
 use rzram_guest::disk::Disk;
-use rzram_guest::hog::{pressure, Hog, SwapTraffic};
+use rzram_guest::hog::{Hog, SwapTraffic};
 use rzram_guest::kernel::EarlyReclaim;
 use rzram_guest::module::with_module;
 use rzram_guest::run::run;
@@ -13,8 +14,8 @@ use rzram_guest::{same, MIB, PAGE};
 
 const P: u64 = PAGE as u64;
 
-/// How much memory to use, in percent of what there is without swap.
-const PRESSURE: u64 = 115;
+/// How much of this program is in swap when the pressure is greatest.
+const OUT: u64 = 20 * MIB;
 
 /// Uses the disk as swap while `body` runs.
 fn as_swap(
@@ -41,21 +42,14 @@ fn under_real_pressure_every_byte_comes_back() -> Result<()> {
     with_module("", || {
         let disk = Disk::new(0);
         as_swap(&disk, "lz4", "1G", || {
-            let before = SwapTraffic::now()?;
-            let mut hog = Hog::new(pressure(PRESSURE)?)?;
-            hog.fill(1, |_| ());
-            hog.verify(|_| ())?;
-            hog.touch(2, 64);
-            hog.verify_random(3, 500)?;
-            hog.verify(|_| ())?;
-            let traffic = SwapTraffic::now()?.since(before)?;
+            let traffic = use_memory(OUT, 1)?;
             println!(
                 "{} pages out, {} back, {:?}",
                 traffic.out,
                 traffic.back,
                 disk.mm()?
             );
-            ensure!(traffic.out > 5000, "hardly any pressure: {traffic:?}");
+            ensure!(traffic.out >= OUT / P, "hardly any pressure: {traffic:?}");
             same(
                 "failed I/O",
                 (0, 0),
