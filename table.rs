@@ -7,6 +7,7 @@
 //! there.
 
 mod blocks;
+mod entry;
 mod fill;
 mod guard;
 pub(crate) mod meta;
@@ -20,17 +21,12 @@ use crate::{
     },
     sys::{
         directory::Directory,
-        page::{
-            Source,
-            BLOCK_SIZE, //
-        },
         slot::{
             Body,
             Owner,
             Slot, //
         },
         zsmalloc::{
-            Handle,
             PackedHandle,
             Pool, //
         }, //
@@ -50,6 +46,7 @@ use kernel::{
 use meta::Meta;
 use times::Times;
 
+pub(crate) use entry::Entry;
 pub(crate) use guard::{
     Guard,
     Info,
@@ -84,13 +81,6 @@ pub(crate) struct Shape {
     pub(crate) track: bool,
     /// Blocks of the backing device, if there is one.
     pub(crate) backing: Option<u64>,
-}
-
-/// Something that is about to be stored.
-#[must_use = "an entry that is not stored loses its object"]
-pub(crate) struct Entry {
-    meta: Meta,
-    body: Body,
 }
 
 impl Table {
@@ -147,67 +137,6 @@ impl Table {
                 Err(now) => max = now,
             }
         }
-    }
-
-    /// An object of `len` bytes, within the limit (in pages; 0 is none): `ENOMEM` if it takes the pool over that.
-    #[inline]
-    fn object(&self, len: usize, nid: i32, limit_pages: u64) -> Result<Handle> {
-        let handle = self.pool.alloc(len, nid)?;
-        let used = self.pool.total_pages();
-        self.note_used(used);
-        if limit_pages != 0 && used > limit_pages {
-            self.pool.free(handle);
-            return Err(ENOMEM);
-        }
-        Ok(handle)
-    }
-
-    /// Makes an entry for a block that is filled with `pattern`. May sleep.
-    #[inline]
-    pub(crate) fn pattern(&self, pattern: u64, nid: i32, limit_pages: u64) -> Result<Entry> {
-        let (meta, body) = match fill::encode(pattern) {
-            Some(value) => (Meta::default(), Body::Value(value)),
-            None => {
-                let mut handle = self.object(PATTERN_SIZE, nid, limit_pages)?;
-                self.pool.write(&mut handle, &pattern.to_ne_bytes());
-                (Meta::pattern_object(), Body::Object(handle))
-            }
-        };
-        Ok(Entry { meta, body })
-    }
-
-    /// Makes an entry for a block that the algorithm of `priority` compresses to `data`; `None` if that is too long to be worth
-    /// it. May sleep.
-    #[inline]
-    pub(crate) fn compressed(
-        &self,
-        data: &[u8],
-        priority: usize,
-        nid: i32,
-        limit_pages: u64,
-    ) -> Result<Option<Entry>> {
-        if data.len() >= self.huge_class_size.min(BLOCK_SIZE) {
-            return Ok(None);
-        }
-        let meta = Meta::compressed(data.len(), priority).ok_or(EINVAL)?;
-        let mut handle = self.object(data.len(), nid, limit_pages)?;
-        self.pool.write(&mut handle, data);
-        let body = Body::Object(handle);
-        Ok(Some(Entry { meta, body }))
-    }
-
-    /// Makes an entry for a block as it is. May sleep.
-    pub(crate) fn raw(&self, block: Source<'_>, nid: i32, limit_pages: u64) -> Result<Entry> {
-        let mut handle = self.object(BLOCK_SIZE, nid, limit_pages)?;
-        self.pool.write_page(&mut handle, block);
-        self.contents.count_huge_write();
-        let (meta, body) = (Meta::raw(), Body::Object(handle));
-        Ok(Entry { meta, body })
-    }
-
-    /// Frees an entry that will not be stored.
-    pub(crate) fn discard(&self, entry: Entry) {
-        self.free_body(entry.body);
     }
 
     /// Objects of this many bytes take the same memory as all others of their class, and less than those of a higher one.
