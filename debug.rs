@@ -3,7 +3,7 @@
 //! What is in each block, for those who want to know: `block_state` in debugfs.
 //!
 //! The offset in the file is the number of a block, so that reading can go on anywhere; only blocks that are stored have a
-//! line.
+//! line. A read gives whole lines: one that is too short for any is `EINVAL`.
 
 use crate::{
     device::RzDisk,
@@ -70,7 +70,8 @@ impl BinaryWriter for BlockState {
             .write(&mut text)?;
             let text = text.as_bytes();
             if text.len() > writer.len() {
-                return Ok(false);
+                // Nothing read would be the end of the file.
+                return if written == 0 { Err(EINVAL) } else { Ok(false) };
             }
             writer.write_slice(text)?;
             written = written.saturating_add(text.len());

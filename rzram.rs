@@ -132,7 +132,7 @@ struct Place {
 }
 
 /// The disks that there are.
-#[pin_data]
+#[pin_data(PinnedDrop)]
 struct Registry {
     /// In the order of their numbers.
     #[pin]
@@ -241,6 +241,22 @@ impl Registry {
         self.release(id);
         pr_info!("Removed device: {}{}\n", self.names.disk, id);
         Ok(())
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Registry {
+    fn drop(self: Pin<&mut Self>) {
+        // Nobody has a disk open: that would keep the module loaded.
+        let places = core::mem::replace(&mut *self.disks.lock(), KVec::new());
+        for place in places {
+            let removed = place.disk.is_some();
+            let id = place.id;
+            drop(place);
+            if removed {
+                pr_info!("Removed device: {}{}\n", self.names.disk, id);
+            }
+        }
     }
 }
 
