@@ -4,13 +4,20 @@
 
 use crate::random::Random;
 use crate::table::{Stored, Table};
-use crate::table_tests::{mm_stat, noise, raw, table, HUGE};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::table_tests::{full_table, mm_stat, noise, raw, HUGE};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Barrier;
 use std::thread;
+use std::time::{Duration, Instant};
 
 const BLOCKS: u64 = 4;
 const WRITERS: u64 = 3;
 const STEPS: u64 = 6_000;
+/// Blocks of the backing device.
+const PLACES: usize = 2;
+
+/// Which block is where on the backing device; changed under the lock of the block's slot.
+type Owners = [AtomicU64; PLACES];
 
 /// Stores something that says itself what it is.
 fn store(table: &Table, index: u64, number: u64) {
@@ -28,7 +35,7 @@ fn store(table: &Table, index: u64, number: u64) {
 }
 
 /// Reads a block, and checks that it is one that somebody stored.
-fn check(table: &Table, index: u64) {
+fn check(table: &Table, owners: &Owners, index: u64) {
     let Some(guard) = table.lock(index) else {
         return;
     };
@@ -39,7 +46,10 @@ fn check(table: &Table, index: u64) {
             let pattern = table.read_pattern(object).unwrap();
             assert_eq!((pattern >> 32) & 0x0123_4567, 0x0123_4567);
         }
-        Stored::Elsewhere { place, .. } => panic!("nothing was put at {place}"),
+        Stored::Elsewhere { place, .. } => {
+            let owner = owners[place as usize].load(Ordering::Relaxed);
+            assert_eq!(owner, index, "two blocks are at {place}");
+        }
         Stored::Compressed { object, len, .. } => {
             let same = |data: &[u8]| data.len() == len && data.iter().all(|b| *b == len as u8);
             let mut scratch = [0; 4096];
@@ -57,6 +67,21 @@ fn check(table: &Table, index: u64) {
     }
 }
 
+/// Moves a block to the backing device, if there is room and something to move.
+fn move_out(table: &Table, owners: &Owners, index: u64) {
+    let Some(place) = table.take_place() else {
+        return;
+    };
+    if let Some(mut guard) = table.lock(index) {
+        if let Stored::Compressed { .. } | Stored::Raw(_) = guard.stored() {
+            owners[place as usize].store(index, Ordering::Relaxed);
+            guard.move_out(place);
+            return;
+        }
+    }
+    table.give_back_place(place);
+}
+
 fn columns(table: &Table) -> Vec<u64> {
     let text = mm_stat(table, 0);
     let numbers = text.split_whitespace();
@@ -65,11 +90,12 @@ fn columns(table: &Table) -> Vec<u64> {
 
 #[test]
 fn numbers_stay_possible_and_end_at_zero_when_all_is_freed() {
-    let (table, done) = (table(BLOCKS), AtomicBool::new(false));
+    let (table, done) = (full_table(BLOCKS, PLACES as u64), AtomicBool::new(false));
+    let owners = Owners::default();
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|seed| {
-                let table = &table;
+                let (table, owners) = (&table, &owners);
                 scope.spawn(move || {
                     let mut random = Random::new(seed);
                     for _ in 0..STEPS {
@@ -77,7 +103,8 @@ fn numbers_stay_possible_and_end_at_zero_when_all_is_freed() {
                         let (index, number) = (number % BLOCKS, number >> 8);
                         match (number >> 40) & 7 {
                             0..4 => store(table, index, number & 0xff_ffff),
-                            4..6 => check(table, index),
+                            4 => check(table, owners, index),
+                            5 => move_out(table, owners, index),
                             6 => table.free_soon(index),
                             _ => table.free_range(index, 2),
                         }
@@ -109,4 +136,71 @@ fn numbers_stay_possible_and_end_at_zero_when_all_is_freed() {
     let after = columns(&table);
     assert_eq!(after[..4], [0; 4]);
     assert_eq!([after[5], after[7]], [0; 2]);
+    assert_eq!(table.places_taken(), 0);
+}
+
+#[test]
+fn a_block_of_the_backing_device_belongs_to_one_at_a_time() {
+    const COUNT: u64 = 130;
+    let table = full_table(1, COUNT);
+    let taken = [const { AtomicBool::new(false) }; COUNT as usize];
+    thread::scope(|scope| {
+        for seed in 0..4 {
+            let (table, taken) = (&table, &taken);
+            scope.spawn(move || {
+                let (mut random, mut mine) = (Random::new(seed), Vec::new());
+                for _ in 0..20_000 {
+                    // More than there are, so that now and then there is none.
+                    if random.next() % 64 < 33 {
+                        if let Some(place) = table.take_place() {
+                            assert!(!taken[place as usize].swap(true, Ordering::Relaxed));
+                            mine.push(place);
+                        }
+                    } else if let Some(place) = mine.pop() {
+                        assert!(taken[place as usize].swap(false, Ordering::Relaxed));
+                        table.give_back_place(place);
+                    }
+                }
+                for place in mine {
+                    taken[place as usize].store(false, Ordering::Relaxed);
+                    table.give_back_place(place);
+                }
+            });
+        }
+    });
+    assert_eq!(table.places_taken(), 0);
+    assert_eq!(std::iter::from_fn(|| table.take_place()).count(), 130);
+}
+
+#[test]
+fn a_free_among_busy_readers_is_never_lost() {
+    const ROUNDS: u64 = 3_000;
+    let table = full_table(1, 0);
+    let (start, end) = (Barrier::new(3), Barrier::new(3));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let is_stored = || table.lock(0).is_some_and(|slot| slot.info().is_some());
+                for _ in 0..ROUNDS {
+                    start.wait();
+                    let begin = Instant::now();
+                    while is_stored() {
+                        // Exits, because the others would wait at the barrier for ever.
+                        if begin.elapsed() > Duration::from_secs(30) {
+                            eprintln!("a free was lost: the block is still stored after 30 s");
+                            std::process::exit(1);
+                        }
+                    }
+                    end.wait();
+                }
+            });
+        }
+        for round in 0..ROUNDS {
+            store(&table, 0, round);
+            start.wait();
+            table.free_soon(0);
+            end.wait();
+        }
+    });
+    assert_eq!(columns(&table)[..4], [0; 4]);
 }

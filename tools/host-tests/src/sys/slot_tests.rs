@@ -182,13 +182,19 @@ fn the_tables_own_bits_change_alone_and_not_where_nothing_is_stored() {
 
 #[test]
 fn what_is_too_wide_is_cut_off_and_spills_into_nothing() {
-    let (slot, log) = (Slot::new(), Log::default());
-    let mut guard = slot.lock(&log);
-    let _ = guard.replace(u32::MAX, Body::Value(u64::MAX));
-    assert_eq!(guard.meta(), META_MAX);
-    assert_eq!(Content::from(guard.view()), Content::Value(BODY_MAX));
-    drop(guard);
-    assert_eq!(word(&slot), (u64::MAX << 5) | (1 << 3));
+    for (meta, body) in [(u32::MAX, u64::MAX), (u32::MAX, 0), (0, u64::MAX)] {
+        let (slot, log) = (Slot::new(), Log::default());
+        let mut guard = slot.lock(&log);
+        let _ = guard.replace(meta, Body::Value(body));
+        let (meta, body) = (meta & META_MAX, body & BODY_MAX);
+        assert_eq!(guard.meta(), meta);
+        assert_eq!(Content::from(guard.view()), Content::Value(body));
+        drop(guard);
+        assert_eq!(
+            word(&slot),
+            (1 << 3) | (u64::from(meta) << 5) | (body << 22)
+        );
+    }
 }
 
 #[test]
