@@ -295,11 +295,9 @@ pub(crate) fn set_up(disk: &RzDisk, bytes: u64) -> Result {
     if bytes == 0 {
         return Err(EINVAL);
     }
-    let mut config = disk.config.write();
-    if config.disksize != 0 {
+    let mut config = disk.config_to_set_up().inspect_err(|_| {
         pr_info!("Cannot change disksize for initialized device\n");
-        return Err(EBUSY);
-    }
+    })?;
     // A file's size, which is what user space sees of a disk's, is signed.
     let bytes = bytes
         .checked_next_multiple_of(PAGE_SIZE as u64)

@@ -12,7 +12,8 @@ use crate::{
     sys::{
         backing::Backing,
         codec::Dictionary,
-        file, //
+        file,
+        rwsem::HeldMut, //
     }, //
 };
 use kernel::{
@@ -134,6 +135,22 @@ fn load(path: &CStr) -> Result<Arc<Dictionary>> {
 }
 
 impl Device {
+    /// The configuration, to change it before the disk is set up: `EBUSY` if it is. May sleep.
+    ///
+    /// Whoever comes too late does not wait for the lock, which may be long in other hands during a writeback, and does not
+    /// have others wait behind him.
+    pub(super) fn config_to_set_up(&self) -> Result<HeldMut<'_, Config>> {
+        let set_up = |config: &Config| config.disksize != 0;
+        if set_up(&self.config.read()) {
+            return Err(EBUSY);
+        }
+        let config = self.config.write();
+        if set_up(&config) {
+            return Err(EBUSY);
+        }
+        Ok(config)
+    }
+
     /// The size in bytes, 0 as long as the disk is not set up. May sleep.
     pub(crate) fn disksize(&self) -> u64 {
         self.config.read().disksize
@@ -147,11 +164,9 @@ impl Device {
     /// Chooses the algorithm of a priority, with its parameters unset; `EBUSY` once the disk is set up, `EINVAL` if there is
     /// no such priority. May sleep.
     pub(crate) fn set_algorithm(&self, priority: usize, algorithm: Algorithm) -> Result {
-        let mut config = self.config.write();
-        if config.disksize != 0 {
+        let mut config = self.config_to_set_up().inspect_err(|_| {
             pr_info!("Can't change algorithm for initialized device\n");
-            return Err(EBUSY);
-        }
+        })?;
         *config.algorithms.get_mut(priority).ok_or(EINVAL)? = Some(algorithm);
         *config.params.get_mut(priority).ok_or(EINVAL)? = Params::default();
         Ok(())
@@ -160,10 +175,7 @@ impl Device {
     /// Replaces the parameters of a priority; `EBUSY` once the disk is set up, `EINVAL` if there is no such priority, and what
     /// reading a dictionary says. If it fails, all is as before. May sleep.
     pub(crate) fn set_parameters(&self, named: Named<'_>, parameters: Parameters<'_>) -> Result {
-        let mut config = self.config.write();
-        if config.disksize != 0 {
-            return Err(EBUSY);
-        }
+        let mut config = self.config_to_set_up()?;
         let priority = config.priority(0, named)?;
         let params = Params {
             level: parameters.level,

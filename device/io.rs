@@ -21,7 +21,8 @@ use crate::{
         bio::{
             Bio,
             Block,
-            Op, //
+            Op,
+            Pieces, //
         },
         gendisk::{
             Operations,
@@ -177,14 +178,31 @@ impl Active {
                 Block::Whole(piece) => piece
                     .with_dest(|dest| self.read_block(index, dest, place))
                     .ok_or(EIO)??,
-                Block::Split(pieces) => self.primary()?.with_bounce(|bounce| {
-                    let dest = Dest::from_slice(bounce).ok_or(EIO)?;
-                    self.read_block(index, dest, place)?;
-                    pieces.scatter(bounce);
-                    Ok::<(), Trouble>(())
-                })??,
+                // Not with a CPU's buffer, since a device may be waited for.
+                Block::Split(pieces) if place == Place::Worker => {
+                    let mut bounce =
+                        KVVec::from_elem(0u8, BLOCK_SIZE, GFP_KERNEL).map_err(Error::from)?;
+                    self.read_split(index, pieces, &mut bounce, place)?;
+                }
+                Block::Split(pieces) => self
+                    .primary()?
+                    .with_bounce(|bounce| self.read_split(index, pieces, bounce, place))??,
             }
         }
+        Ok(())
+    }
+
+    /// Reads one block by way of `bounce`, a block long.
+    fn read_split(
+        &self,
+        index: u64,
+        pieces: Pieces<'_>,
+        bounce: &mut [u8],
+        place: Place,
+    ) -> Result<(), Trouble> {
+        let dest = Dest::from_slice(bounce).ok_or(EIO)?;
+        self.read_block(index, dest, place)?;
+        pieces.scatter(bounce);
         Ok(())
     }
 
@@ -209,7 +227,13 @@ impl Active {
                 return Err(Trouble::Elsewhere);
             }
             // With the slot locked: nobody can give the place to another block meanwhile.
-            return Ok(self.fetch(at, compressed, dest)?);
+            return Ok(self.fetch(at, compressed, dest).inspect_err(|e| {
+                pr_err!(
+                    "Reading from the backing device failed! err={}, page={}\n",
+                    e.to_errno(),
+                    index
+                );
+            })?);
         }
         slot.touch();
         Ok(self.unpack(&slot, index, dest)?)

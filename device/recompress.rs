@@ -52,7 +52,7 @@ impl Device {
     /// Recompresses blocks, largest first. May sleep.
     ///
     /// `EINVAL` if the disk is not set up or has no such algorithm, or if the threshold is more than a compressed block can
-    /// have; `ENOMEM`, and what the algorithm says, with some of the work done.
+    /// have; `ENOMEM`, `EINTR` on a signal, and what the algorithm says, with some of the work done.
     pub(crate) fn recompress(&self, request: Request<'_>) -> Result {
         let config = self.config.read();
         let active = self.active.get_configured(&config).ok_or(EINVAL)?;
@@ -77,6 +77,10 @@ impl Device {
         for index in chosen.largest_first() {
             if left == 0 {
                 break;
+            }
+            // This can take minutes.
+            if current!().signal_pending() {
+                return Err(EINTR);
             }
             match active.recompress(index, priority, last, request.threshold, &mut buffer)? {
                 Outcome::Passed => {}
@@ -125,6 +129,9 @@ impl Active {
                 self.table.compressed(data, priority, NUMA_NO_NODE, 0)
             })??;
         let Some(mut slot) = self.table.lock(index) else {
+            if let Some(entry) = new {
+                self.table.discard(entry);
+            }
             return Ok(Outcome::Tried);
         };
         let same = slot.info().is_some_and(|info| info.chosen);

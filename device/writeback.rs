@@ -136,11 +136,9 @@ impl Device {
 
     /// Sets the file that blocks are written back to; `EBUSY` once the disk is set up, and what opening it says. May sleep.
     pub(crate) fn set_backing(&self, path: &CStr) -> Result {
-        let mut config = self.config.write();
-        if config.disksize != 0 {
+        let mut config = self.config_to_set_up().inspect_err(|_| {
             pr_info!("Can't setup backing device for initialized device\n");
-            return Err(EBUSY);
-        }
+        })?;
         config.backing = Some(Arc::new(Backing::open(path)?, GFP_KERNEL)?);
         pr_info!("setup backing device {}\n", path);
         Ok(())
@@ -162,10 +160,7 @@ impl Device {
 
     /// Has blocks written back as they are stored; `EBUSY` once the disk is set up. May sleep.
     pub(crate) fn set_compressed_writeback(&self, compressed: bool) -> Result {
-        let mut config = self.config.write();
-        if config.disksize != 0 {
-            return Err(EBUSY);
-        }
+        let mut config = self.config_to_set_up()?;
         config.compressed_writeback = compressed;
         Ok(())
     }
@@ -200,11 +195,7 @@ impl Device {
         let work = || {
             let Ok(mut buffer) = KVVec::from_elem(0u8, BLOCK_SIZE, GFP_KERNEL | __GFP_NOWARN)
             else {
-                // Others may have more luck; if nobody has, the result says so.
-                let mut job = job.lock();
-                if !job.over {
-                    job.result = job.result.and(Err(ENOMEM));
-                }
+                // Others may have more luck.
                 return;
             };
             loop {
@@ -229,12 +220,21 @@ impl Device {
                 }
             }
         };
-        let workers = (self.policy.batch.load(Relaxed) as usize).min(chosen.len());
+        let batch = match backing.is_device() {
+            true => self.policy.batch() as usize,
+            // Writers of one file only get into each other's way.
+            false => 1,
+        };
+        let workers = batch.min(chosen.len());
         if workers > 0 {
             parallel(workers, &work);
         }
-        let result = job.lock().result;
-        result
+        let mut job = job.lock();
+        if !job.over && job.next.next().is_some() {
+            // Nobody had memory for a buffer.
+            return Err(ENOMEM);
+        }
+        job.result
     }
 }
 

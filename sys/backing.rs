@@ -37,6 +37,7 @@ const S_IFMT: u32 = bindings::S_IFMT;
 pub(crate) struct Backing {
     file: NonNull<bindings::file>,
     blocks: u64,
+    is_device: bool,
 }
 
 // SAFETY: An open file may be used from any thread.
@@ -65,6 +66,7 @@ impl Backing {
         let mut this = Self {
             file: NonNull::new(file).ok_or(EINVAL)?,
             blocks: 0,
+            is_device: false,
         };
         // SAFETY: The file is open, so it has a mapping, which belongs to an inode.
         let inode = unsafe { (*(*file).f_mapping).host };
@@ -74,6 +76,7 @@ impl Backing {
         if kind != bindings::S_IFBLK && kind != bindings::S_IFREG {
             return Err(ENOTBLK);
         }
+        this.is_device = kind == bindings::S_IFBLK;
         // SAFETY: As above. On 64-bit machines this is how `i_size_read()` reads it.
         let size = unsafe { (&raw const (*inode).i_size).read_volatile() };
         this.blocks = u64::try_from(size)? / BLOCK_SIZE as u64;
@@ -81,6 +84,11 @@ impl Backing {
             return Err(EINVAL);
         }
         Ok(this)
+    }
+
+    /// Whether it is a block device.
+    pub(crate) fn is_device(&self) -> bool {
+        self.is_device
     }
 
     /// How many blocks fit.

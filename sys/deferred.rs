@@ -47,7 +47,18 @@ struct List {
 unsafe impl Send for List {}
 
 /// The gendisk whose bios an item carries out.
-pub(super) struct Subject(pub(super) NonNull<bindings::gendisk>);
+pub(super) struct Subject {
+    pub(super) gendisk: NonNull<bindings::gendisk>,
+    /// Whether the item is at it.
+    busy: Atomic<bool>,
+}
+
+impl Subject {
+    /// The item begins, or is done.
+    pub(super) fn set_busy(&self, busy: bool) {
+        self.busy.store(busy, Relaxed);
+    }
+}
 
 // SAFETY: Only the address is kept here.
 unsafe impl Send for Subject {}
@@ -71,7 +82,10 @@ impl Deferred {
     ) -> impl PinInit<Self, Error> {
         pin_init!(Self {
             items: KBox::pin_slice(
-                |_| Item::new(function, Subject(gendisk)),
+                |_| {
+                    let busy = Atomic::new(false);
+                    Item::new(function, Subject { gendisk, busy })
+                },
                 WORKERS,
                 GFP_KERNEL,
             )?,
@@ -104,8 +118,13 @@ impl Deferred {
             // INVARIANT: Linked behind the last one.
             list.tail = bio;
         }
+        // One that is at it may be waiting for a device for long. If all are, whichever is done first takes the bio.
         let turn = self.next.fetch_add(1u32, Relaxed) as usize % WORKERS;
-        if let Some(item) = self.items.get(turn) {
+        let idle = self
+            .items
+            .iter()
+            .find(|item| !item.about().busy.load(Relaxed));
+        if let Some(item) = idle.or(self.items.get(turn)) {
             // SAFETY: By the safety requirements of this function.
             unsafe { item.queue() };
         }

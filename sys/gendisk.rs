@@ -22,7 +22,10 @@ use super::{
     openers::Openers,
     page::BLOCK_SIZE,
     published::InUse,
-    work::Item, //
+    work::{
+        Item,
+        NoIo, //
+    }, //
 };
 use core::{
     fmt::Write,
@@ -262,6 +265,8 @@ impl<T: Operations> Disk<T> {
             // SAFETY: By the type invariant it is registered, and will not be again.
             unsafe { bindings::del_gendisk(self.ptr.as_ptr()) };
         }
+        // They look at the gendisk, if only to find that there is nothing to do.
+        self.deferred.wait();
     }
 }
 
@@ -313,14 +318,18 @@ impl<T: Operations> Vtable<T> {
         // SAFETY: By the safety requirements of this function.
         let subject = unsafe { Item::<Subject>::subject(work) };
         // SAFETY: Bios are deferred only while the disk is registered.
-        let disk = unsafe { Disk::<T>::from_gendisk(subject.0.as_ptr()) };
+        let disk = unsafe { Disk::<T>::from_gendisk(subject.gendisk.as_ptr()) };
         // SAFETY: `Claim::idle()` waits for this function to return.
         let in_use = unsafe { InUse::new() };
+        // Memory is not to be waited for by way of this very disk.
+        let _no_io = NoIo::begin();
+        subject.set_busy(true);
         while let Some(bio) = disk.deferred.pop() {
             // SAFETY: Taken from the list, so it is ours; it was passed to `submit_bio()`.
             let mut bio = unsafe { Bio::new(bio, &in_use) };
             T::submit_deferred(disk, &mut bio, &in_use);
         }
+        subject.set_busy(false);
     }
 
     /// # Safety

@@ -9,7 +9,11 @@ use kernel::{
     bindings,
     prelude::*,
     static_lock_class,
-    types::Opaque, //
+    task::Task,
+    types::{
+        NotThreadSafe,
+        Opaque, //
+    }, //
 };
 
 /// What an item calls.
@@ -63,6 +67,11 @@ impl<T> Item<T> {
         unsafe { &(*this).subject }
     }
 
+    /// What the item is about, for who has the item.
+    pub(super) fn about(&self) -> &T {
+        &self.subject
+    }
+
     /// Has a worker call the function, soon; does nothing if that is under way already. Any context.
     ///
     /// # Safety
@@ -94,6 +103,39 @@ impl<T> PinnedDrop for Item<T> {
     }
 }
 
+/// Keeps this thread's allocations from starting I/O, as long as it lives: they may be made while a slot is locked, or on
+/// behalf of somebody who waits for memory.
+pub(super) struct NoIo {
+    before: u32,
+    _this_thread: NotThreadSafe,
+}
+
+impl NoIo {
+    /// From now on.
+    pub(super) fn begin() -> Self {
+        let task = Task::current_raw();
+        // SAFETY: A thread's flags are changed by itself only; this is `memalloc_noio_save()`.
+        let before = unsafe { (*task).flags } & bindings::PF_MEMALLOC_NOIO;
+        // SAFETY: As above.
+        unsafe { (*task).flags |= bindings::PF_MEMALLOC_NOIO };
+        Self {
+            before,
+            _this_thread: NotThreadSafe,
+        }
+    }
+}
+
+impl Drop for NoIo {
+    fn drop(&mut self) {
+        let task = Task::current_raw();
+        // SAFETY: As in `begin()`; this is `memalloc_noio_restore()`, in the same thread.
+        unsafe { (*task).flags = (*task).flags & !bindings::PF_MEMALLOC_NOIO | self.before };
+    }
+}
+
+/// More threads than this do not make any device faster.
+const MOST_WORKERS: usize = 64;
+
 /// A function of the caller's, for the workers that run it while the caller waits.
 struct Shared<'a>(&'a (dyn Fn() + Sync));
 
@@ -106,8 +148,12 @@ unsafe extern "C" fn run(work: *mut bindings::work_struct) {
 }
 
 /// Runs `f` in up to `workers` threads at once, and returns when all have returned; in the caller's own if there is no memory
-/// for others. May sleep.
+/// for others, or no more than one is wanted. May sleep.
 pub(crate) fn parallel(workers: usize, f: &(dyn Fn() + Sync)) {
+    let workers = workers.min(MOST_WORKERS);
+    if workers <= 1 {
+        return f();
+    }
     let items = KBox::pin_slice(
         |_| Item::new(run, Shared(f)),
         workers,
