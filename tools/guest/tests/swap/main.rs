@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// vm: --mem 448M --cpus 2 --append initramfs_options=noswap,size=90%
+// vm: --mem 512M --cpus 2 --timeout 420 --append initramfs_options=noswap,size=100%
 
 //! Disks as swap, in a guest with little memory.
 //!

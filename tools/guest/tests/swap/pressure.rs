@@ -15,7 +15,7 @@ use rzram_guest::{same, MIB, PAGE};
 const P: u64 = PAGE as u64;
 
 /// How much of this program is in swap when the pressure is greatest.
-const OUT: u64 = 20 * MIB;
+const OUT: u64 = 12 * MIB;
 
 /// Uses the disk as swap while `body` runs.
 fn as_swap(
