@@ -14,6 +14,7 @@ pub mod disk;
 pub mod hog;
 pub mod kernel;
 pub mod module;
+pub mod oracle;
 pub mod pattern;
 pub mod run;
 pub mod stat;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rzram-guest`: what `make demo` runs in the guest, and a swap check for use by hand.
+//! `rzram-guest`: what `make demo` runs in the guest, a swap check for use by hand, and the oracle's script.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use rzram_guest::demo;
+use rzram_guest::{demo, oracle};
 
 /// Shows and checks rzram inside a guest. Run it as root, where rzram.ko is.
 #[derive(Parser)]
@@ -29,12 +29,19 @@ enum Command {
         #[arg(long, default_value_t = 2)]
         passes: u32,
     },
+    /// Run every operation that zram has and write a transcript of it, to be compared with another module's
+    Oracle {
+        /// On what to run it
+        #[arg(long)]
+        module: oracle::Module,
+    },
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo(options) => demo::run(&options),
         Command::SwapVerify { swap_mib, passes } => swap_verify(swap_mib, passes),
+        Command::Oracle { module } => oracle::run(module),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
