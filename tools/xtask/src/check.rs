@@ -5,6 +5,7 @@ mod guests;
 mod host;
 mod lexer;
 mod libtest;
+mod oracle;
 mod report;
 mod statics;
 
@@ -14,7 +15,7 @@ use report::{Outcome, Report};
 use std::{
     collections::VecDeque,
     process::ExitCode,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 /// What `check` takes.
@@ -46,6 +47,7 @@ struct Item<'a> {
 /// The check subcommand.
 pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
     let platform = Platform::ensure(ctx)?;
+    let memory = Arc::new(guests::Memory::available()?);
     let report = Report::new();
     let jobs = args.jobs.unwrap_or_else(|| {
         std::thread::available_parallelism()
@@ -61,7 +63,9 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
             scope.spawn(|| queue.work(&report));
         }
         match report.time("building for the guests", || {
-            guests::items(ctx, &platform, args)
+            let mut items = oracle::items(ctx, &platform, &memory, args)?;
+            items.extend(guests::items(ctx, &platform, &memory, args)?);
+            anyhow::Ok(items)
         }) {
             Ok(items) => {
                 report.expect(items.len());

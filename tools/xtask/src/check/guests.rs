@@ -27,12 +27,17 @@ struct Binary {
 }
 
 /// Builds the test programs and makes an item of each that has wanted tests.
-pub fn items<'a>(ctx: &'a Ctx, platform: &'a Platform, args: &Args) -> Result<Vec<Item<'a>>> {
+pub fn items<'a>(
+    ctx: &'a Ctx,
+    platform: &'a Platform,
+    memory: &Arc<Memory>,
+    args: &Args,
+) -> Result<Vec<Item<'a>>> {
     if !ctx.has_member("guest")
         || args
             .only
             .as_deref()
-            .is_some_and(|pattern| pattern.starts_with("static"))
+            .is_some_and(|pattern| pattern.starts_with("static") || pattern == "oracle")
     {
         return Ok(Vec::new());
     }
@@ -61,7 +66,6 @@ pub fn items<'a>(ctx: &'a Ctx, platform: &'a Platform, args: &Args) -> Result<Ve
         return Ok(Vec::new());
     }
     let files = Arc::new(guest_files(ctx, platform)?);
-    let memory = Arc::new(Memory::available()?);
     Ok(binaries
         .into_iter()
         .map(|binary| {
@@ -143,10 +147,13 @@ fn judge(tests: &[String], output: &Output, ending: &Ending) -> Outcome {
     }
 }
 
+/// What a guest's command has printed.
 #[derive(Default)]
-struct Output {
-    out: Vec<u8>,
-    err: Vec<u8>,
+pub struct Output {
+    /// On its standard output.
+    pub out: Vec<u8>,
+    /// On its standard error.
+    pub err: Vec<u8>,
 }
 
 impl Sink for Output {
@@ -200,14 +207,15 @@ fn parse_spec(text: &str) -> Result<Spec> {
 }
 
 /// The host's memory, shared out among guests so that two of them do not push it into swapping.
-struct Memory {
+pub struct Memory {
     free: Mutex<u64>,
     changed: Condvar,
     all: u64,
 }
 
 impl Memory {
-    fn available() -> Result<Self> {
+    /// What there is at present.
+    pub fn available() -> Result<Self> {
         let text = std::fs::read_to_string("/proc/meminfo")?;
         let kib: u64 = text
             .lines()
@@ -222,7 +230,7 @@ impl Memory {
     }
 
     /// Waits for room for a guest; one that never fits runs when nothing else does.
-    fn take(&self, guest: u64) -> u64 {
+    pub fn take(&self, guest: u64) -> u64 {
         let wanted = (guest + (600 << 20)).min(self.all);
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut free = self
@@ -233,7 +241,8 @@ impl Memory {
         wanted
     }
 
-    fn give(&self, amount: u64) {
+    /// Gives back what was taken.
+    pub fn give(&self, amount: u64) {
         *self.free.lock().unwrap_or_else(PoisonError::into_inner) += amount;
         self.changed.notify_all();
     }

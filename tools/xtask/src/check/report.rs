@@ -100,7 +100,7 @@ impl Report {
     /// Says how many guests there will be.
     pub fn expect(&self, guests: usize) {
         let _state = locked(&self.state);
-        println!("check: {guests} test binaries to be run in guests");
+        println!("check: {guests} guests to be run");
     }
 
     /// Notes that an item has begun.
