@@ -16,6 +16,7 @@ pub mod kernel;
 pub mod module;
 pub mod oracle;
 pub mod pattern;
+pub mod post;
 pub mod run;
 pub mod stat;
 pub mod stress;

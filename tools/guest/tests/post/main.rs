@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+// vm: --mem 512M --cpus 2 --append initramfs_options=noswap,size=100%
+
+//! Disks as swap whose blocks are recompressed and written back, in a guest with little memory.
+//!
+//! The guest's own files live in memory as well. They stay out of swap, so that what goes there is
+//! what the tests put there.
+
+mod swap;
