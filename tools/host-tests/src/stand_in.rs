@@ -12,7 +12,9 @@ mod vec;
 
 pub(crate) mod sync {
     pub(crate) mod atomic {
-        pub(crate) use crate::stand_in::atomic::{Acquire, Atomic, Full, Relaxed, Release};
+        pub(crate) use crate::stand_in::atomic::{
+            hesitate, Acquire, Atomic, Full, Relaxed, Release,
+        };
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! `kernel::sync::atomic` on std's atomics.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{self, fence, Ordering as Std};
 
 /// An ordering of the kernel crate.
@@ -50,6 +50,15 @@ fn barrier<O: Ordering>() {
     }
 }
 
+thread_local! {
+    static HESITANT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lets others run after each load of this thread, so that what it has seen is often out of date when it acts on it.
+pub(crate) fn hesitate() {
+    HESITANT.set(true);
+}
+
 /// An atomic `T`, with the same layout.
 #[repr(transparent)]
 pub(crate) struct Atomic<T>(UnsafeCell<T>);
@@ -82,7 +91,11 @@ macro_rules! operations {
             }
 
             pub(crate) fn load<O: AcquireOrRelaxed>(&self, _: O) -> $type {
-                self.std().load(O::STD)
+                let value = self.std().load(O::STD);
+                if HESITANT.get() {
+                    std::thread::yield_now();
+                }
+                value
             }
 
             pub(crate) fn store<O: ReleaseOrRelaxed>(&self, value: $type, _: O) {

@@ -6,7 +6,7 @@
 use super::slot::{Body, Guard, Owner, Slot, View};
 use super::zsmalloc::Pool;
 use crate::random::Random;
-use crate::sync::atomic::{Atomic, Relaxed};
+use crate::sync::atomic::{hesitate, Atomic, Relaxed};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Barrier;
@@ -140,7 +140,7 @@ fn threads_that_store_read_and_free_lose_nothing_and_leave_the_lock_clean() {
 
 #[test]
 fn a_free_among_busy_readers_is_never_lost() {
-    const ROUNDS: u32 = 2_000;
+    const ROUNDS: u32 = 300;
     let shared = Shared::new();
     let (start, end) = (Barrier::new(3), Barrier::new(3));
     let mut asked = 0;
@@ -154,6 +154,7 @@ fn a_free_among_busy_readers_is_never_lost() {
                 }
             });
         }
+        hesitate();
         for round in 0..ROUNDS {
             shared.store(0, round);
             start.wait();
