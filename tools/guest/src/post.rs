@@ -300,11 +300,6 @@ pub fn set_up_backed(disk: &Disk, backing: &str, algorithm: &str, size: &str) ->
     disk.set_up(algorithm, size)
 }
 
-/// A number for the first block that C zram does not use of a backing device.
-pub fn reserved() -> u64 {
-    u64::from(target().is_c_zram())
-}
-
 /// A random generator for a test.
 pub fn rng(seed: u64) -> Rng {
     Rng::new(seed, 0xe47a)

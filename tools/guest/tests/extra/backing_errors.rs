@@ -56,7 +56,12 @@ fn a_read_error_fails_one_request_and_is_counted() -> Result<()> {
             };
             same(format!("block {index}"), expected, blocks.read(index))?;
         }
-        same("failed reads", 4, disk.io()?.failed_reads)?;
+        // C zram does not count these.
+        let counted = |count: u64| match target().is_c_zram() {
+            true => 0,
+            false => count,
+        };
+        same("failed reads", counted(4), disk.io()?.failed_reads)?;
         // One request for many blocks, one of which cannot be read.
         let mut run = Mapping::new(8 * PAGE)?;
         let file = disk.direct()?;
@@ -65,7 +70,7 @@ fn a_read_error_fails_one_request_and_is_counted() -> Result<()> {
             Errno::EIO,
             blk::try_read(&file, &mut run, 0),
         )?;
-        same("failed reads", 5, disk.io()?.failed_reads)?;
+        same("failed reads", counted(5), disk.io()?.failed_reads)?;
         // What is written anew is in memory again.
         blocks.write(5, &content[0])?;
         blocks.holds(5, &content[0])?;
@@ -73,7 +78,7 @@ fn a_read_error_fails_one_request_and_is_counted() -> Result<()> {
         // The device is well again, and so is what is on it.
         mapped.becomes(&linear())?;
         blocks.hold_all(&content)?;
-        same("failed reads", 5, disk.io()?.failed_reads)?;
+        same("failed reads", counted(5), disk.io()?.failed_reads)?;
         same("failed writes", 0, disk.io()?.failed_writes)?;
         drop(blocks);
         drop(file);

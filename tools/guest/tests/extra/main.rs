@@ -13,3 +13,4 @@ mod recompress;
 mod recompress_errors;
 mod writeback;
 mod writeback_errors;
+mod writeback_forms;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A read of a block on the backing device, while that device's place goes to another block.
+//!
+//! C zram fails these within a second.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +15,7 @@ use rzram_guest::pattern;
 use rzram_guest::stress::{together, Until, Work};
 use rzram_guest::{blk, PAGE};
 
-use rzram_guest::post::{bd, reserved, set_up_backed, Blocks, Mapped, Ram};
+use rzram_guest::post::{bd, set_up_backed, Blocks, Mapped, Ram};
 
 /// Versions whose content is not same-filled, for those are not written back.
 fn version(round: u64) -> u64 {
@@ -109,7 +111,7 @@ fn race(disk: &Disk, seconds: u64, pause: Duration) -> Result<()> {
 #[test]
 fn a_read_never_gets_what_another_block_held() -> Result<()> {
     // Room for a single block, so that the second always gets the place of the first.
-    let _ram = Ram::new(4 + 4 * reserved())?;
+    let _ram = Ram::new(4)?;
     with_module("", || {
         let disk = Disk::new(0);
         for compressed in ["0", "1"] {
@@ -124,13 +126,9 @@ fn a_read_never_gets_what_another_block_held() -> Result<()> {
 #[test]
 fn nor_where_the_device_takes_its_time() -> Result<()> {
     rzram_guest::run::run("modprobe", &["dm-delay"])?;
-    let sectors = 8 + 8 * reserved();
     let _ram = Ram::new(64)?;
     let node = Ram::NODE;
-    let slow = Mapped::new(
-        "rzrace",
-        &format!("0 {sectors} delay {node} 0 5 {node} 0 1"),
-    )?;
+    let slow = Mapped::new("rzrace", &format!("0 8 delay {node} 0 5 {node} 0 1"))?;
     with_module("", || {
         let disk = Disk::new(0);
         set_up_backed(&disk, slow.node(), "lz4", "1M")?;
