@@ -16,7 +16,7 @@ use std::{
 
 const SUITE: &str = "trixie";
 
-const PACKAGES: &str = "bc e2fsprogs dmsetup fdisk fio gawk iproute2 kmod less mount procps strace stress-ng util-linux xz-utils zstd";
+const PACKAGES: &str = "bc e2fsprogs dmsetup fdisk fio gawk iproute2 kmod less mount procps strace stress-ng systemd-zram-generator util-linux xz-utils zram-tools zstd";
 
 /// In the archive's non-free part, so it may be missing.
 const OPTIONAL: &str = "iozone3";
@@ -92,7 +92,7 @@ const DROP: [&str; 26] = [
 ];
 
 /// Counts up when what `make` does below changes.
-const RECIPE: u32 = 2;
+const RECIPE: u32 = 3;
 
 /// Returns the userland's archive; makes it where the cache lacks it.
 pub fn userland(ctx: &Ctx) -> Result<PathBuf> {
@@ -111,6 +111,7 @@ pub fn modules(ctx: &Ctx, kernel: &Kernel) -> Result<PathBuf> {
         let job = Job::new("guest", 1, ctx.logs().join("guest-modules.log"))?;
         let root = dir.join("root");
         add_modules(&job, kernel, &root)?;
+        add_selftests(kernel, &root)?;
         pack(&job, &root, &dir.join("modules.cpio"))
     })?;
     Ok(dir.join("modules.cpio"))
@@ -155,6 +156,7 @@ fn make(ctx: &Ctx, dir: &Path) -> Result<()> {
         install(format!("{packages},{OPTIONAL}"))?;
     }
 
+    add_versions(&root)?;
     job.step("leaving out what guests have no use for");
     for pattern in DROP {
         drop_matching(&root, pattern)?;
@@ -244,6 +246,34 @@ fn drop_matching(root: &Path, pattern: &str) -> Result<()> {
             fs::remove_dir_all(entry.path())?;
         } else if hit {
             fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes down the version of each package, since the guest has no package manager's files to ask.
+fn add_versions(root: &Path) -> Result<()> {
+    let out = Command::new("dpkg-query")
+        .arg(format!("--admindir={}/var/lib/dpkg", root.display()))
+        .arg("--show")
+        .output()?;
+    if !out.status.success() {
+        bail!("the versions of the guest's packages cannot be told");
+    }
+    let dir = root.join("usr/share/rzram");
+    fs::create_dir_all(&dir)?;
+    Ok(fs::write(dir.join("versions"), out.stdout)?)
+}
+
+/// Copies the kernel's own selftests for zram, as they are.
+fn add_selftests(kernel: &Kernel, root: &Path) -> Result<()> {
+    let to = root.join("usr/share/rzram/selftests");
+    fs::create_dir_all(&to)?;
+    let from = kernel.source.join("tools/testing/selftests/zram");
+    for entry in fs::read_dir(&from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name()))?;
         }
     }
     Ok(())

@@ -199,8 +199,9 @@ fn zswap_in_front_writes_through_to_the_disk() -> Result<()> {
             let (bd, mm) = (bd(&disk)?, disk.mm()?);
             println!("{into} pages into zswap, {through} written through, {bd:?}, {mm:?}");
             ensure!(into > 1000, "zswap took hardly anything");
+            // What is there now tells little: whatever was read again is free.
             ensure!(
-                mm.orig > MIB || bd.count > 100,
+                through > 100 || bd.writes > 100,
                 "hardly anything reached the disk"
             );
             ensure!(bd.writes > 100, "hardly any writeback: {bd:?}");
