@@ -209,7 +209,9 @@ pub fn main(ctx: &Ctx, args: Args) -> Result<ExitCode> {
 pub fn demo(ctx: &Ctx) -> Result<ExitCode> {
     let platform = Platform::ensure(ctx)?;
     let mut spec = Spec {
-        mem: 1 << 30,
+        mem: 640 << 20,
+        // Or what goes to swap first is the guest's own root file system.
+        append: "initramfs_options=noswap,size=100%".to_owned(),
         argv: ["./rzram-guest", "demo"].map(str::to_owned).to_vec(),
         ..Spec::default()
     };
