@@ -134,7 +134,7 @@ fn under_real_pressure_with_both_going_on_every_byte_is_right() -> Result<()> {
             let (traffic, bd) = (result?, bd(&disk)?);
             println!("{traffic:?}, {bd:?}");
             ensure!(
-                bd.writes > 100 && bd.reads > 50,
+                bd.writes > 100 && bd.reads > 0,
                 "hardly any writeback: {bd:?}"
             );
             Ok(())
