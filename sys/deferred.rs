@@ -120,9 +120,9 @@ impl Deferred {
         }
         // One that is at it may be waiting for a device for long. If all are, whichever is done first takes the bio.
         let turn = self.next.fetch_add(1u32, Relaxed) as usize % WORKERS;
-        let idle = self
-            .items
-            .iter()
+        // They take turns, so that several bios at once do not all go to one that has not begun yet.
+        let idle = Iterator::chain(turn..WORKERS, 0..turn)
+            .filter_map(|index| self.items.get(index))
             .find(|item| !item.about().busy.load(Relaxed));
         if let Some(item) = idle.or(self.items.get(turn)) {
             // SAFETY: By the safety requirements of this function.
