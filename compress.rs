@@ -12,7 +12,10 @@ mod codec;
 mod params;
 
 use crate::sys::{
-    codec::MAX_COMPRESSED,
+    codec::{
+        lz4hc,
+        MAX_COMPRESSED, //
+    },
     hotplug::{
         self,
         Instance,
@@ -59,16 +62,18 @@ pub(crate) enum Algorithm {
     LzoRle,
     Lzo,
     Lz4,
+    Lz4hc,
     Zstd,
     Deflate,
 }
 
 impl Algorithm {
     /// All of them, in the order in which zram lists them.
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::LzoRle,
         Self::Lzo,
         Self::Lz4,
+        Self::Lz4hc,
         Self::Zstd,
         Self::Deflate,
     ];
@@ -82,6 +87,7 @@ impl Algorithm {
             Self::LzoRle => "lzo-rle",
             Self::Lzo => "lzo",
             Self::Lz4 => "lz4",
+            Self::Lz4hc => "lz4hc",
             Self::Zstd => "zstd",
             Self::Deflate => "deflate",
         }
@@ -90,6 +96,21 @@ impl Algorithm {
     /// The algorithm of this name.
     pub(crate) fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|a| a.name().as_bytes() == name)
+    }
+
+    /// Whether a disk could be set up with it now: lz4hc comes in a module of its own.
+    pub(crate) fn is_available(self) -> bool {
+        self != Self::Lz4hc || lz4hc::Library::get().is_some()
+    }
+
+    /// Makes it available, if need be by loading its module. May sleep for long.
+    ///
+    /// `EINVAL`, with a line in the log that says what is missing.
+    pub(crate) fn make_available(self) -> Result {
+        if self == Self::Lz4hc {
+            lz4hc::Library::load()?;
+        }
+        Ok(())
     }
 }
 

@@ -93,6 +93,11 @@ module! {
     },
 }
 
+/// `MODULE_SOFTDEP("post: rzram_lz4hc")`: modprobe, which knows where modules are, loads that one as well if it is there.
+#[link_section = ".modinfo"]
+#[used]
+static SOFTDEP: [u8; 26] = *b"softdep=post: rzram_lz4hc\0";
+
 /// The names that the driver goes by.
 struct Names {
     /// Of a disk, before its number.

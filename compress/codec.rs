@@ -9,6 +9,7 @@ use crate::sys::{
     codec::{
         deflate,
         lz4,
+        lz4hc,
         lzo,
         zstd, //
     },
@@ -24,6 +25,7 @@ pub(super) enum Encoder {
     LzoRle(lzo::Encoder<true>),
     Lzo(lzo::Encoder<false>),
     Lz4(lz4::Encoder),
+    Lz4hc(lz4hc::Encoder),
     Zstd(zstd::Encoder),
     Deflate(deflate::Encoder),
 }
@@ -35,6 +37,7 @@ impl Encoder {
             Setup::LzoRle => Self::LzoRle(lzo::Encoder::new()?),
             Setup::Lzo => Self::Lzo(lzo::Encoder::new()?),
             Setup::Lz4(setup) => Self::Lz4(lz4::Encoder::new(setup)?),
+            Setup::Lz4hc(setup) => Self::Lz4hc(lz4hc::Encoder::new(setup)?),
             Setup::Zstd(setup) => Self::Zstd(zstd::Encoder::new(setup)?),
             Setup::Deflate { level, window_bits } => {
                 Self::Deflate(deflate::Encoder::new(*level, *window_bits)?)
@@ -48,6 +51,7 @@ impl Encoder {
             Self::LzoRle(encoder) => encoder.bytes(),
             Self::Lzo(encoder) => encoder.bytes(),
             Self::Lz4(encoder) => encoder.bytes(),
+            Self::Lz4hc(encoder) => encoder.bytes(),
             Self::Zstd(encoder) => encoder.bytes(),
             Self::Deflate(encoder) => encoder.bytes(),
         }
@@ -65,6 +69,7 @@ impl Encoder {
             (Self::LzoRle(encoder), _) => encoder.compress(src, dst),
             (Self::Lzo(encoder), _) => encoder.compress(src, dst),
             (Self::Lz4(encoder), Setup::Lz4(setup)) => encoder.compress(setup, src, dst),
+            (Self::Lz4hc(encoder), Setup::Lz4hc(setup)) => encoder.compress(setup, src, dst),
             (Self::Zstd(encoder), Setup::Zstd(setup)) => encoder.compress(setup, src, dst),
             (Self::Deflate(encoder), _) => encoder.compress(src, dst),
             _ => Err(EINVAL),
@@ -74,7 +79,7 @@ impl Encoder {
 
 /// State for decompressing.
 pub(super) enum Decoder {
-    /// LZO, LZO-RLE and LZ4 need none.
+    /// LZO, LZO-RLE, LZ4 and LZ4HC need none.
     Stateless,
     Zstd(zstd::Decoder),
     Deflate(deflate::Decoder),
@@ -84,7 +89,7 @@ impl Decoder {
     /// Allocates the state. May sleep.
     pub(super) fn new(setup: &Setup) -> Result<Self> {
         Ok(match setup {
-            Setup::LzoRle | Setup::Lzo | Setup::Lz4(_) => Self::Stateless,
+            Setup::LzoRle | Setup::Lzo | Setup::Lz4(_) | Setup::Lz4hc(_) => Self::Stateless,
             Setup::Zstd(setup) => Self::Zstd(zstd::Decoder::new(setup)?),
             Setup::Deflate { window_bits, .. } => {
                 Self::Deflate(deflate::Decoder::new(*window_bits)?)
@@ -107,6 +112,7 @@ impl Decoder {
         match (self, setup) {
             (_, Setup::LzoRle | Setup::Lzo) => lzo::decompress(src, dst),
             (_, Setup::Lz4(setup)) => setup.decompress(src, dst),
+            (_, Setup::Lz4hc(setup)) => setup.decompress(src, dst),
             (Self::Zstd(decoder), Setup::Zstd(setup)) => decoder.decompress(setup, src, dst),
             (Self::Deflate(decoder), _) => decoder.decompress(src, dst),
             _ => Err(EINVAL),

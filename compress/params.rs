@@ -6,6 +6,7 @@ use super::Algorithm;
 use crate::sys::codec::{
     deflate,
     lz4,
+    lz4hc,
     zstd,
     Dictionary, //
 };
@@ -28,6 +29,7 @@ pub(crate) enum Setup {
     LzoRle,
     Lzo,
     Lz4(lz4::Setup),
+    Lz4hc(lz4hc::Setup),
     Zstd(zstd::Setup),
     Deflate { level: i32, window_bits: i32 },
 }
@@ -73,6 +75,10 @@ impl Setup {
             Algorithm::Lz4 => {
                 let acceleration = level_in(LZ4_ACCELERATION..=i32::MAX, LZ4_ACCELERATION)?;
                 Self::Lz4(lz4::Setup::new(acceleration, dictionary)?)
+            }
+            Algorithm::Lz4hc => {
+                let level = level_in(lz4hc::LEVELS, lz4hc::DEFAULT_LEVEL)?;
+                Self::Lz4hc(lz4hc::Setup::new(level, dictionary)?)
             }
             Algorithm::Zstd => {
                 let level = level_in(zstd::levels(), zstd::default_level())?;

@@ -18,6 +18,7 @@
 /* Macros with casts or `sizeof` in them, which bindgen cannot evaluate by itself. */
 const size_t RZRAM_LZO1X_MEM_COMPRESS = LZO1X_MEM_COMPRESS;
 const size_t RZRAM_LZ4_MEM_COMPRESS = LZ4_MEM_COMPRESS;
+const size_t RZRAM_LZ4HC_MEM_COMPRESS = LZ4HC_MEM_COMPRESS;
 
 const blk_status_t RZRAM_BLK_STS_IOERR = BLK_STS_IOERR;
 const blk_status_t RZRAM_BLK_STS_NOTSUPP = BLK_STS_NOTSUPP;

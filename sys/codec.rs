@@ -8,6 +8,7 @@
 
 pub(crate) mod deflate;
 pub(crate) mod lz4;
+pub(crate) mod lz4hc;
 pub(crate) mod lzo;
 pub(crate) mod zstd;
 

@@ -33,19 +33,22 @@ use kernel::{
 /// Longer names are refused before they are looked at, as zram does.
 const MAX_NAME: usize = 128;
 
+/// The algorithm that is meant, made available. May sleep for long.
 fn algorithm(name: &[u8]) -> Result<Algorithm> {
     if name.len() >= MAX_NAME {
         return Err(E2BIG);
     }
-    Algorithm::from_name(parse::word(name)).ok_or(EINVAL)
+    let algorithm = Algorithm::from_name(parse::word(name)).ok_or(EINVAL)?;
+    algorithm.make_available()?;
+    Ok(algorithm)
 }
 
-/// The names of all algorithms, with `chosen` in brackets.
+/// The names of all algorithms that are available, with `chosen` in brackets.
 fn list(chosen: Algorithm, text: &mut Text<'_>) -> Result {
     for algorithm in Algorithm::ALL {
         if algorithm == chosen {
             write!(text, "[{}] ", algorithm.name())?;
-        } else {
+        } else if algorithm.is_available() {
             write!(text, "{} ", algorithm.name())?;
         }
     }

@@ -66,6 +66,10 @@ impl Setup {
                 };
                 // Only the last 64 KiB can be used; C zram does not take more than that either.
                 if loaded != len {
+                    pr_err!(
+                        "lz4: takes a dictionary of 8 bytes to 64 KiB, not of {} bytes\n",
+                        len
+                    );
                     return Err(EINVAL);
                 }
                 Some(stream)
@@ -81,29 +85,35 @@ impl Setup {
 
     /// Decompresses `src`, which makes exactly one block: `EINVAL` if it does not.
     #[inline]
-    pub(crate) fn decompress(&self, src: &[u8], mut dst: Dest<'_>) -> Result {
-        let len = c_int::try_from(src.len())?;
-        let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
-        let made = match &self.dictionary {
-            // SAFETY: `src` is readable, and `dst` is a writable block.
-            None => unsafe { ffi::LZ4_decompress_safe(from, to, len, BLOCK_SIZE as c_int) },
-            // SAFETY: As above, and the dictionary is readable.
-            Some(dictionary) => unsafe {
-                ffi::LZ4_decompress_safe_usingDict(
-                    from,
-                    to,
-                    len,
-                    BLOCK_SIZE as c_int,
-                    dictionary.as_ptr().cast(),
-                    c_int::try_from(dictionary.len())?,
-                )
-            },
-        };
-        if made == BLOCK_SIZE as c_int {
-            Ok(())
-        } else {
-            Err(EINVAL)
-        }
+    pub(crate) fn decompress(&self, src: &[u8], dst: Dest<'_>) -> Result {
+        decompress(src, dst, self.dictionary.as_deref())
+    }
+}
+
+/// Decompresses `src`, which makes exactly one block: `EINVAL` if it does not.
+#[inline]
+pub(super) fn decompress(src: &[u8], mut dst: Dest<'_>, dictionary: Option<&Dictionary>) -> Result {
+    let len = c_int::try_from(src.len())?;
+    let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+    let made = match dictionary {
+        // SAFETY: `src` is readable, and `dst` is a writable block.
+        None => unsafe { ffi::LZ4_decompress_safe(from, to, len, BLOCK_SIZE as c_int) },
+        // SAFETY: As above, and the dictionary is readable.
+        Some(dictionary) => unsafe {
+            ffi::LZ4_decompress_safe_usingDict(
+                from,
+                to,
+                len,
+                BLOCK_SIZE as c_int,
+                dictionary.as_ptr().cast(),
+                c_int::try_from(dictionary.len())?,
+            )
+        },
+    };
+    if made == BLOCK_SIZE as c_int {
+        Ok(())
+    } else {
+        Err(EINVAL)
     }
 }
 

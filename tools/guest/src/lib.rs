@@ -12,6 +12,7 @@ pub mod buf;
 pub mod demo;
 pub mod disk;
 pub mod hog;
+pub mod installed;
 pub mod kernel;
 pub mod module;
 pub mod oracle;

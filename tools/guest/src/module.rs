@@ -130,6 +130,14 @@ pub fn module_file() -> String {
     std::env::var("RZRAM_KO").unwrap_or_else(|_| "./rzram.ko".to_string())
 }
 
+/// Where the file of the module that lends lz4hc to rzram is: beside the other.
+pub fn lz4hc_file() -> String {
+    Path::new(&module_file())
+        .with_file_name("rzram_lz4hc.ko")
+        .display()
+        .to_string()
+}
+
 /// A mount point or another empty directory for a test, made if need be.
 pub fn scratch(name: &str) -> Result<std::path::PathBuf> {
     let path = Path::new("/tmp").join(format!("rzram-{name}"));

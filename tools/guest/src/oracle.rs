@@ -32,6 +32,8 @@ use nix::errno::Errno;
 use nix::kmod::{delete_module, finit_module, DeleteModuleFlags};
 use script::Script;
 
+use crate::module::lz4hc_file;
+
 /// The module that the script runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Module {
@@ -90,6 +92,7 @@ pub fn run(module: Module) -> Result<()> {
     for needed in ["zsmalloc", "lz4hc_compress", "ext4"] {
         let _ = Command::new("modprobe").arg(needed).status();
     }
+    crate::run::run("insmod", &[&lz4hc_file()])?;
     crate::run::run("modprobe", &["brd", "rd_nr=2", "rd_size=1024"])?;
     crate::run::run("modprobe", &["loop", "max_loop=2"])?;
     let mut script = Script::new(module)?;

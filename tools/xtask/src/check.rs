@@ -130,7 +130,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn guest_files(ctx: &Ctx, platform: &Platform) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     if ctx.has_module() {
-        files.push(("rzram.ko".to_owned(), module::fresh(ctx, &platform.kernel)?));
+        files.extend(module::fresh(ctx, &platform.kernel)?);
     }
     files.extend(workspace::guest_programs(ctx)?);
     Ok(files)

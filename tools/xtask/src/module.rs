@@ -78,15 +78,25 @@ fn guests(ctx: &Ctx, running: &str) -> Result<(PathBuf, String)> {
     Ok((kernel.build, what))
 }
 
-/// Builds rzram.ko where it is out of date and reads it; make's output is shown only when it fails.
-pub fn fresh(ctx: &Ctx, kernel: &Kernel) -> Result<Vec<u8>> {
+/// What a build makes: rzram, and what lends it lz4hc where the kernel has that.
+const FILES: [&str; 2] = ["rzram.ko", "rzram_lz4hc.ko"];
+
+/// Builds the modules where they are out of date and reads them; make's output is shown only when it fails.
+pub fn fresh(ctx: &Ctx, kernel: &Kernel) -> Result<Vec<(String, Vec<u8>)>> {
     let _lock = lock(ctx)?;
     quietly(
         "building rzram.ko",
         make(&ctx.tree, &kernel.build).arg("modules"),
     )?;
-    let file: PathBuf = ctx.tree.join("rzram.ko");
-    fs::read(&file).with_context(|| format!("the build made no {}", file.display()))
+    FILES
+        .into_iter()
+        .map(|name| {
+            let file = ctx.tree.join(name);
+            let content =
+                fs::read(&file).with_context(|| format!("the build made no {}", file.display()))?;
+            Ok((name.to_owned(), content))
+        })
+        .collect()
 }
 
 /// Runs a command with its output passed through.
@@ -139,7 +149,9 @@ pub fn rustfmt(ctx: &Ctx, kernel: &Kernel, check: bool) -> Command {
     if check {
         command.arg("--check");
     }
-    command.arg("rzram.rs").current_dir(&ctx.tree); // it follows the mods
+    command
+        .args(["rzram.rs", "rzram_lz4hc.rs"])
+        .current_dir(&ctx.tree); // it follows the mods
     command
 }
 

@@ -195,8 +195,7 @@ pub fn main(ctx: &Ctx, args: Args) -> Result<ExitCode> {
         _ => {}
     }
     if !args.no_module && ctx.has_module() {
-        spec.files
-            .push(("rzram.ko".into(), module::fresh(ctx, &platform.kernel)?));
+        spec.files.extend(module::fresh(ctx, &platform.kernel)?);
         spec.files.extend(workspace::guest_programs(ctx)?);
     }
     eprintln!("vm: {}", platform.describe(&spec));
@@ -219,8 +218,7 @@ pub fn demo(ctx: &Ctx) -> Result<ExitCode> {
         "demo: building rzram.ko for {}",
         platform.kernel.release.name
     );
-    spec.files
-        .push(("rzram.ko".into(), module::fresh(ctx, &platform.kernel)?));
+    spec.files.extend(module::fresh(ctx, &platform.kernel)?);
     spec.files.extend(workspace::guest_programs(ctx)?);
     eprintln!("demo: booting a guest: {}", platform.describe(&spec));
     let start = Instant::now();

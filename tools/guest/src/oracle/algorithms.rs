@@ -7,7 +7,7 @@ use crate::pattern::{every_kind, fill, Kind};
 use crate::PAGE;
 
 /// Algorithms that both modules have.
-pub const COMMON: [&str; 3] = ["lz4", "zstd", "deflate"];
+pub const COMMON: [&str; 4] = ["lz4", "lz4hc", "zstd", "deflate"];
 
 pub fn run(s: &mut Script) {
     s.group("comp_algorithm");

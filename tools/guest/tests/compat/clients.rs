@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{ensure, Context, Result};
-use rzram_guest::module::{module_file, scratch};
+use rzram_guest::installed::Installed;
+use rzram_guest::module::scratch;
 use rzram_guest::run::{run, run_failing};
 use rzram_guest::target::target;
 use rzram_guest::{attr, same, MIB};
@@ -300,36 +301,18 @@ fn systemd_zram_generator_and_its_units() -> Result<()> {
     })
 }
 
-/// Puts rzram where the kernel looks for modules, and the rule where modprobe does.
-fn install() -> Result<()> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    let dir = format!("/usr/lib/modules/{}/updates", release.trim());
-    fs::create_dir_all(&dir)?;
-    fs::copy(module_file(), format!("{dir}/rzram.ko"))?;
-    run("depmod", &[])?;
-    fs::create_dir_all("/etc/modprobe.d")?;
-    fs::write("/etc/modprobe.d/rzram-compat.conf", RULE)?;
-    Ok(())
-}
-
-fn uninstall() -> Result<()> {
-    fs::remove_file("/etc/modprobe.d/rzram-compat.conf")?;
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    fs::remove_file(format!(
-        "/usr/lib/modules/{}/updates/rzram.ko",
-        release.trim()
-    ))?;
-    run("depmod", &[]).map(drop)
-}
-
 /// Runs `body` where `modprobe zram` means rzram.
 fn installed(body: impl FnOnce() -> Result<()>) -> Result<()> {
     if target().is_c_zram() {
         return Ok(());
     }
-    install()?;
+    let installed = Installed::new()?;
+    let rule = Path::new("/etc/modprobe.d/rzram-compat.conf");
+    fs::create_dir_all("/etc/modprobe.d")?;
+    fs::write(rule, RULE)?;
     let result = body();
-    uninstall()?;
+    drop(installed);
+    fs::remove_file(rule)?;
     if result.is_err() {
         let _ = run("swapoff", &["/dev/zram0"]);
         let _ = run("rmmod", &["rzram"]);

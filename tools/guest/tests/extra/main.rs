@@ -6,6 +6,7 @@
 mod backing;
 mod backing_errors;
 mod idle;
+mod lz4hc;
 mod memory_stat;
 mod parameters;
 mod races;
