@@ -23,7 +23,10 @@ use crate::{
         Requests, //
     },
     sys::{
-        backing::Backing,
+        backing::{
+            Backing,
+            Claims, //
+        },
         clock,
         gendisk::Disk,
         page::BLOCK_SIZE,
@@ -118,6 +121,8 @@ pub(crate) struct Device {
     /// Whether to note when blocks are accessed.
     track: bool,
     hotplug: Arc<Hotplug>,
+    /// The files that disks have for their backing store.
+    files: Arc<Claims>,
 }
 
 /// A disk of this driver.
@@ -125,7 +130,11 @@ pub(crate) type RzDisk = Disk<Device>;
 
 impl Device {
     /// A disk that is not set up. It notes when blocks are accessed if `track`.
-    pub(crate) fn new(track: bool, hotplug: Arc<Hotplug>) -> impl PinInit<Self, Error> {
+    pub(crate) fn new(
+        track: bool,
+        hotplug: Arc<Hotplug>,
+        files: Arc<Claims>,
+    ) -> impl PinInit<Self, Error> {
         pin_init!(Self {
             config <- RwSem::new(Config::new(), c"rzram_config", static_lock_class!()),
             active: Published::new(),
@@ -135,6 +144,7 @@ impl Device {
             post <- new_mutex!((), "rzram_post"),
             track,
             hotplug,
+            files,
         }? Error)
     }
 

@@ -29,6 +29,8 @@
 //!    answered.
 //! 8. The state for decompressing of a CPU.
 //!
+//! The mutex of `sys::backing::Claims` is held for looking at a list, under 3, and nothing is taken under it.
+//!
 //! The notice that swap frees a slot comes in atomic context: it tries 7 and never waits. The spinlock of
 //! `sys::deferred` is held for linking a bio in or out, and nothing is taken under it.
 
@@ -61,6 +63,7 @@ use kernel::{
 };
 use sys::{
     attr::Text,
+    backing::Claims,
     class::{
         Class,
         Control, //
@@ -144,6 +147,7 @@ struct Registry {
     disks: Mutex<KVec<Place>>,
     major: Major,
     hotplug: Arc<Hotplug>,
+    files: Arc<Claims>,
     names: &'static Names,
     debugfs: Dir,
     /// Whether to note when blocks are accessed.
@@ -156,11 +160,13 @@ impl Registry {
         let major = Major::register(names.driver).inspect_err(|_| {
             pr_err!("Unable to get major number\n");
         })?;
+        let files = Claims::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 disks <- new_mutex!(KVec::new(), "rzram_disks"),
                 major,
                 hotplug,
+                files,
                 names,
                 debugfs: Dir::new(names.driver),
                 track,
@@ -205,7 +211,7 @@ impl Registry {
             id,
             fmt!("{}{}", self.names.disk, id),
             sysfs::GROUPS,
-            Device::new(self.track, self.hotplug.clone()),
+            Device::new(self.track, self.hotplug.clone(), self.files.clone()),
         );
         match disk {
             Ok(disk) => {

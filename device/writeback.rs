@@ -139,7 +139,7 @@ impl Device {
         let mut config = self.config_to_set_up().inspect_err(|_| {
             pr_info!("Can't setup backing device for initialized device\n");
         })?;
-        config.backing = Some(Arc::new(Backing::open(path)?, GFP_KERNEL)?);
+        config.backing = Some(Arc::new(Backing::open(path, &self.files)?, GFP_KERNEL)?);
         pr_info!("setup backing device {}\n", path);
         Ok(())
     }

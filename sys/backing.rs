@@ -11,14 +11,22 @@ use super::{
     attr::Text,
     page::BLOCK_SIZE, //
 };
-use core::ptr::NonNull;
+use core::{
+    mem,
+    ptr::NonNull, //
+};
 use kernel::{
     bindings,
     error::{
         from_err_ptr,
         to_result, //
     },
-    prelude::*, //
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
 };
 
 const O_RDWR: c_int = bindings::O_RDWR as c_int;
@@ -29,6 +37,52 @@ const O_DIRECT: c_int = bindings::O_DIRECT as c_int;
 
 const S_IFMT: u32 = bindings::S_IFMT;
 
+/// The regular files that blocks are kept in: the kernel opens only block devices exclusively.
+#[pin_data]
+pub(crate) struct Claims {
+    /// Addresses of inodes, each of which an open file keeps where it is.
+    #[pin]
+    inodes: Mutex<KVec<usize>>,
+}
+
+impl Claims {
+    /// None as yet. May sleep.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self { inodes <- new_mutex!(KVec::new(), "rzram_files") }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// `EBUSY` if the inode is claimed already.
+    fn claim(self: &Arc<Self>, inode: usize) -> Result<Claim> {
+        let mut inodes = self.inodes.lock();
+        if inodes.contains(&inode) {
+            return Err(EBUSY);
+        }
+        inodes.push(inode, GFP_KERNEL)?;
+        Ok(Claim {
+            inode,
+            among: self.clone(),
+        })
+    }
+}
+
+/// A regular file is nobody else's while this lives.
+struct Claim {
+    inode: usize,
+    among: Arc<Claims>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.among
+            .inodes
+            .lock()
+            .retain(|inode| *inode != self.inode);
+    }
+}
+
 /// An open file that blocks are kept in.
 ///
 /// # Invariants
@@ -37,7 +91,8 @@ const S_IFMT: u32 = bindings::S_IFMT;
 pub(crate) struct Backing {
     file: NonNull<bindings::file>,
     blocks: u64,
-    is_device: bool,
+    /// `None` for a block device, which is opened exclusively.
+    claim: Option<Claim>,
 }
 
 // SAFETY: An open file may be used from any thread.
@@ -46,11 +101,11 @@ unsafe impl Send for Backing {}
 unsafe impl Sync for Backing {}
 
 impl Backing {
-    /// Opens the file at `path`, exclusively if it is a block device. May sleep.
+    /// Opens the file at `path`, exclusively: among all that are in `claims` if it is a regular file. May sleep.
     ///
     /// What opening says; `ENOTBLK` if it is neither a block device nor a regular file, `EINVAL` if it has no room for a
-    /// block.
-    pub(crate) fn open(path: &CStr) -> Result<Self> {
+    /// block, `EBUSY` if somebody else has it.
+    pub(crate) fn open(path: &CStr, claims: &Arc<Claims>) -> Result<Self> {
         let open = |flags: c_int| {
             // SAFETY: `path` is a C string.
             from_err_ptr(unsafe {
@@ -66,7 +121,7 @@ impl Backing {
         let mut this = Self {
             file: NonNull::new(file).ok_or(EINVAL)?,
             blocks: 0,
-            is_device: false,
+            claim: None,
         };
         // SAFETY: The file is open, so it has a mapping, which belongs to an inode.
         let inode = unsafe { (*(*file).f_mapping).host };
@@ -76,19 +131,21 @@ impl Backing {
         if kind != bindings::S_IFBLK && kind != bindings::S_IFREG {
             return Err(ENOTBLK);
         }
-        this.is_device = kind == bindings::S_IFBLK;
         // SAFETY: As above. On 64-bit machines this is how `i_size_read()` reads it.
         let size = unsafe { (&raw const (*inode).i_size).read_volatile() };
         this.blocks = u64::try_from(size)? / BLOCK_SIZE as u64;
         if this.blocks == 0 {
             return Err(EINVAL);
         }
+        if kind == bindings::S_IFREG {
+            this.claim = Some(claims.claim(inode.addr())?);
+        }
         Ok(this)
     }
 
     /// Whether it is a block device.
     pub(crate) fn is_device(&self) -> bool {
-        self.is_device
+        self.claim.is_none()
     }
 
     /// How many blocks fit.
@@ -167,6 +224,8 @@ impl Backing {
 
 impl Drop for Backing {
     fn drop(&mut self) {
+        // While the inode cannot be another one yet.
+        drop(mem::take(&mut self.claim));
         // SAFETY: By the type invariant; nobody uses it any more.
         unsafe { bindings::filp_close(self.file.as_ptr(), core::ptr::null_mut()) };
     }

@@ -63,6 +63,44 @@ fn a_block_device_is_shown_held_and_let_go_by_reset() -> Result<()> {
 }
 
 #[test]
+fn a_regular_file_belongs_to_one_disk() -> Result<()> {
+    if target().is_c_zram() {
+        return Ok(()); // it takes none
+    }
+    let first = file("mine", &[0; 64 << 10])?;
+    let link = format!("{first}-link");
+    std::fs::hard_link(&first, &link)?;
+    with_module("num_devices=2", || {
+        let (one, two) = (Disk::new(0), Disk::new(1));
+        one.set("backing_dev", &first)?;
+        for path in [&first, &link] {
+            two.refuses("backing_dev", path, Errno::EBUSY)?;
+            // As a block device would.
+            one.refuses("backing_dev", path, Errno::EBUSY)?;
+        }
+        one.shows("backing_dev", &format!("{first}\n"))?;
+        two.shows("backing_dev", "none\n")?;
+        // Another one instead, a reset and a removal let go of it.
+        one.set("backing_dev", &file("other", &[0; 64 << 10])?)?;
+        two.set("backing_dev", &link)?;
+        two.reset()?;
+        one.set("backing_dev", &first)?;
+        run(
+            "sh",
+            &[
+                "-c",
+                &format!("echo 0 > {}", target().control("hot_remove").display()),
+            ],
+        )?;
+        two.set("backing_dev", &first)?;
+        two.set("disksize", "1M")
+    })?;
+    with_module("", || Disk::new(0).set("backing_dev", &first))?;
+    std::fs::remove_file(link)?;
+    Ok(())
+}
+
+#[test]
 fn what_cannot_be_one_is_refused_and_the_earlier_one_stays() -> Result<()> {
     let _ram = Ram::new(1024)?;
     let small = file("small", &[1; 4095])?;
