@@ -168,7 +168,8 @@ impl Device {
     /// Writes back what `select` chooses, given the number of blocks of the disk, largest first. May sleep.
     ///
     /// `EINVAL` if the disk is not set up, `ENODEV` if it has no backing device; what `select` says; `EIO` if the limit is
-    /// reached, `ENOSPC` if the backing device is full, and what it says. Some of the work may have been done.
+    /// reached, `ENOSPC` if the backing device is full, `EINTR` on a signal, and what the device says. Some of the work may have been
+    /// done.
     pub(crate) fn write_back(
         &self,
         select: impl FnOnce(u64, &mut dyn FnMut(Selection)) -> Result,
@@ -201,6 +202,11 @@ impl Device {
             loop {
                 let index = {
                     let mut job = job.lock();
+                    // This can take minutes. Only the caller has signals, and that is one of those who work.
+                    if !job.over && current!().signal_pending() {
+                        job.over = true;
+                        job.result = Err(EINTR);
+                    }
                     match job.next.next() {
                         Some(index) if !job.over => index,
                         _ => return,

@@ -147,26 +147,20 @@ unsafe extern "C" fn run(work: *mut bindings::work_struct) {
     (unsafe { Item::<Shared<'_>>::subject(work) }.0)();
 }
 
-/// Runs `f` in up to `workers` threads at once, and returns when all have returned; in the caller's own if there is no memory
-/// for others, or no more than one is wanted. May sleep.
+/// Runs `f` in up to `workers` threads at once, and returns when all have returned; in fewer if there is no memory for them.
+/// One is the caller's own: only that one has signals. May sleep.
 pub(crate) fn parallel(workers: usize, f: &(dyn Fn() + Sync)) {
-    let workers = workers.min(MOST_WORKERS);
-    if workers <= 1 {
-        return f();
-    }
+    let others = workers.min(MOST_WORKERS).saturating_sub(1);
     let items = KBox::pin_slice(
         |_| Item::new(run, Shared(f)),
-        workers,
+        others,
         GFP_KERNEL | __GFP_NOWARN,
     );
-    match items {
-        Ok(items) => {
-            for item in items.iter() {
-                // SAFETY: `f` can be called from any thread, and outlives the wait below.
-                unsafe { item.queue() };
-            }
-            items.iter().for_each(Item::wait);
-        }
-        Err(_) => f(),
+    let items = items.as_deref().unwrap_or(&[]);
+    for item in items {
+        // SAFETY: `f` can be called from any thread, and outlives the wait below.
+        unsafe { item.queue() };
     }
+    f();
+    items.iter().for_each(Item::wait);
 }

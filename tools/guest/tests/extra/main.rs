@@ -12,6 +12,7 @@ mod parameters;
 mod races;
 mod recompress;
 mod recompress_errors;
+mod signals;
 mod writeback;
 mod writeback_errors;
 mod writeback_forms;
