@@ -21,7 +21,7 @@ pub(crate) const BLOCK_SIZE: usize = 4096;
 
 const WORD: usize = core::mem::size_of::<u64>();
 /// Words compared between two branches of [`Source::same_filled`].
-const BATCH: usize = 8;
+const BATCH: usize = 32;
 
 /// A block to read from.
 ///
@@ -69,21 +69,66 @@ impl<'a> Source<'a> {
         if first != self.word(WORDS - 1) {
             return None;
         }
-        let mut i = 0;
-        while i < WORDS {
-            // One branch for a batch: half the instructions of one for each word.
-            let mut differing = 0;
+        let batches = || (0..WORDS).step_by(BATCH);
+        // Zeros are the most frequent by far, and take one instruction for each word.
+        let differs = match first {
+            0 => batches().any(|i| self.any_bit(i)),
+            _ => batches().any(|i| self.any_other(i, first)),
+        };
+        (!differs).then_some(first)
+    }
+
+    /// Whether a bit is set in the batch of words from `i` on.
+    #[inline(always)]
+    fn any_bit(self, i: usize) -> bool {
+        let mut bits = 0;
+        let mut k = 0;
+        while k < BATCH {
+            bits |= self.word(i + k);
+            k += 1;
+        }
+        bits != 0
+    }
+
+    /// Whether a word in the batch from `i` on is not `pattern`.
+    #[inline(always)]
+    fn any_other(self, i: usize, pattern: u64) -> bool {
+        // The compiler would load each word before it compares it.
+        #[cfg(CONFIG_X86_64)]
+        {
+            let differs: u8;
+            // SAFETY: Reads `BATCH` words from `i` on, which are in the block as for `word()`.
+            unsafe {
+                core::arch::asm!(
+                    ".set rzram_offset, 0",
+                    ".rept {batch}",
+                    "cmp [{words} + rzram_offset], {pattern}",
+                    "jne 2f",
+                    ".set rzram_offset, rzram_offset + {size}",
+                    ".endr",
+                    "2:",
+                    "setne {differs}",
+                    batch = const BATCH,
+                    size = const WORD,
+                    words = in(reg) self.ptr.cast::<u64>().add(i),
+                    pattern = in(reg) pattern,
+                    differs = out(reg_byte) differs,
+                    options(nostack, readonly),
+                );
+            }
+            differs != 0
+        }
+        #[cfg(not(CONFIG_X86_64))]
+        {
             let mut k = 0;
             while k < BATCH {
-                differing |= self.word(i + k) ^ first;
+                if self.word(i + k) != pattern {
+                    return true;
+                }
                 k += 1;
             }
-            if differing != 0 {
-                return None;
-            }
-            i += BATCH;
+            false
         }
-        Some(first)
     }
 }
 
