@@ -109,8 +109,8 @@ pub struct Marks {
     pub times: Vec<u64>,
     /// For each pair of marks, where the CPUs were between them: address and number of samples.
     pub samples: Vec<Vec<(u64, u64)>>,
-    /// How often a CPU was let go ahead of others: `None` if the guest did not come to its end.
-    pub let_go: Option<u64>,
+    /// How often a CPU was let go ahead of others.
+    pub let_go: u64,
 }
 
 impl Marks {
@@ -123,6 +123,8 @@ impl Marks {
                 "mark" => {
                     let _cpu = words.next()?;
                     marks.times.push(words.next()?.parse().ok()?);
+                    let _instructions = words.next()?;
+                    marks.let_go = words.next()?.parse().ok()?;
                     if marks.times.len() % 2 == 0 {
                         marks.samples.push(Vec::new());
                     }
@@ -132,7 +134,6 @@ impl Marks {
                     let count = words.next()?.parse().ok()?;
                     marks.samples.last_mut()?.push((address.ok()?, count));
                 }
-                "end" => marks.let_go = Some(words.next()?.parse().ok()?),
                 _ => return None,
             }
         }
@@ -197,13 +198,13 @@ mod tests {
 
     #[test]
     fn marks_are_paired() {
-        let text = "mark 0 100 100\nmark 3 150 600\nat 0xffff 2\nat 0x10 1\nmark 0 200 700\nmark 0 260 900\nend 0\n";
+        let text = "mark 0 100 100 0\nmark 3 150 600 0\nat 0xffff 2\nat 0x10 1\nmark 0 200 700 0\nmark 0 260 900 2\n";
         let marks = Marks::parse(text).unwrap();
         assert_eq!(marks.spans().collect::<Vec<_>>(), [50, 60]);
         assert_eq!(marks.samples, [vec![(0xffff, 2), (0x10, 1)], vec![]]);
-        assert_eq!(marks.let_go, Some(0));
+        assert_eq!(marks.let_go, 2);
         assert_eq!(Marks::parse("at 0x1 1\n"), None);
         assert_eq!(Marks::parse("hello\n"), None);
-        assert_eq!(Marks::parse("mark 0 5 5\n").unwrap().let_go, None);
+        assert_eq!(Marks::parse("mark 0 5 5\n"), None);
     }
 }

@@ -8,9 +8,10 @@
 //! for whom, but neither on the host's load nor on its number of CPUs.
 //!
 //! The guest marks a point in time with the instruction `xchg %bx,%bx`, which does nothing. Each mark is a line
-//! `mark CPU TIME INSTRUCTIONS` in the output: that CPU's clock, and the instructions of all CPUs. With `sample=N`, the
-//! program counter is noted every N instructions from the first mark of each pair to the second, and where they were is
-//! added as lines `at ADDRESS COUNT` (see [`profile`]).
+//! `mark CPU TIME INSTRUCTIONS AHEAD` in the output: that CPU's clock, the instructions of all CPUs, and how often a CPU was
+//! let go although it was ahead of others, by which times may be too short. With `sample=N`, the program counter is noted
+//! every N instructions from the first mark of each pair to the second, and where they were is added as lines
+//! `at ADDRESS COUNT` (see [`profile`]).
 //!
 //! `-plugin librzram_vsmp.so,out=FILE[,quantum=5000][,sample=0]`
 //!
@@ -104,19 +105,14 @@ impl Plugin {
     pub(crate) fn mark(&self, cpu: usize, ahead: u64) {
         let mark = self.clocks.mark(cpu);
         self.print(&format!(
-            "mark {cpu} {} {}\n",
+            "mark {cpu} {} {} {}\n",
             mark.time.saturating_sub(ahead),
-            mark.instructions.saturating_sub(ahead)
+            mark.instructions.saturating_sub(ahead),
+            self.clocks.let_go()
         ));
         if let Some(samples) = self.profile.mark() {
             self.print(&profile::lines(&samples));
         }
-    }
-
-    /// The guest is gone.
-    pub(crate) fn end(&self) {
-        // Had a CPU been let go although it was ahead, times would be too short by as much.
-        self.print(&format!("end {}\n", self.clocks.let_go()));
     }
 }
 

@@ -85,11 +85,6 @@ extern "C" {
     fn qemu_plugin_register_vcpu_exit_cb(id: PluginId, callback: CpuCallback);
     fn qemu_plugin_register_vcpu_idle_cb(id: PluginId, callback: CpuCallback);
     fn qemu_plugin_register_vcpu_resume_cb(id: PluginId, callback: CpuCallback);
-    fn qemu_plugin_register_atexit_cb(
-        id: PluginId,
-        callback: unsafe extern "C" fn(PluginId, *mut c_void),
-        data: *mut c_void,
-    );
 }
 
 /// The version of the API that this is for: QEMU looks for the symbol.
@@ -191,12 +186,6 @@ unsafe extern "C" fn on_mark(cpu: c_uint, data: *mut c_void) {
     }
 }
 
-unsafe extern "C" fn on_exit(_id: PluginId, _data: *mut c_void) {
-    if let Some(loaded) = LOADED.get() {
-        loaded.plugin.end();
-    }
-}
-
 unsafe extern "C" fn on_translate(_id: PluginId, block: *mut Block) {
     let Some(loaded) = LOADED.get() else {
         return;
@@ -283,7 +272,6 @@ pub unsafe extern "C" fn qemu_plugin_install(
         qemu_plugin_register_vcpu_idle_cb(id, on_stop);
         qemu_plugin_register_vcpu_resume_cb(id, on_go);
         qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
-        qemu_plugin_register_atexit_cb(id, on_exit, ptr::null_mut());
     }
     0
 }

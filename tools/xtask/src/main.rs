@@ -4,6 +4,7 @@
 //! It runs inside the build root that tools/bootstrap makes; `make`, tools/vm and tools/bootstrap call it.
 
 mod apt;
+mod bench;
 mod cache;
 mod check;
 mod cpio;
@@ -55,6 +56,8 @@ enum Task {
     Vm(vm::Args),
     /// Run all tests
     Check(check::Args),
+    /// Measure rzram beside C zram
+    Bench(bench::Args),
     /// Show in a guest what rzram does
     Demo,
     /// Format the module's sources and the tools
@@ -98,6 +101,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Task::Build { kdir, guest, args } => module::build(&ctx, kdir, guest, &args)?,
         Task::Vm(args) => return vm::main(&ctx, args),
         Task::Check(args) => return check::main(&ctx, &args),
+        Task::Bench(args) => return bench::main(&ctx, &args),
         Task::Demo => return vm::demo(&ctx),
         Task::Fmt { check } => {
             let kernel = kernel::ensure(&ctx)?;

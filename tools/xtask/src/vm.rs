@@ -68,6 +68,8 @@ pub struct Spec {
     pub share: Option<PathBuf>,
     /// Whether time counts instructions.
     pub icount: bool,
+    /// A plugin for QEMU, with its arguments.
+    pub plugin: Option<String>,
     /// More kernel parameters.
     pub append: String,
     /// When to give up; `None` never.
@@ -89,6 +91,7 @@ impl Default for Spec {
             mem: 2 << 30,
             share: None,
             icount: false,
+            plugin: None,
             append: String::new(),
             timeout: Some(Duration::from_secs(600)),
             terminal: false,
@@ -181,6 +184,7 @@ pub fn main(ctx: &Ctx, args: Args) -> Result<ExitCode> {
         mem: args.mem,
         share: args.share,
         icount: args.icount,
+        plugin: None,
         append: args.append,
         timeout: (!args.shell).then(|| Duration::from_secs(args.timeout)),
         terminal: args.shell,

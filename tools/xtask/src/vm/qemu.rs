@@ -115,6 +115,11 @@ pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Re
         "none",
     ]);
     let cpus = spec.cpus.to_string();
+    // A plugin needs the translator.
+    let accel = match spec.plugin {
+        Some(_) => Accel::Tcg,
+        None => accel,
+    };
     match (spec.icount, accel) {
         (true, _) => builder.args([
             "-accel",
@@ -122,7 +127,7 @@ pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Re
             "-icount",
             "shift=1,sleep=off",
             "-cpu",
-            "max",
+            CPU,
             "-smp",
             "1",
         ]),
@@ -130,6 +135,9 @@ pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Re
         (false, Accel::Tcg) => {
             builder.args(["-accel", "tcg,thread=multi", "-cpu", CPU, "-smp", &cpus])
         }
+    }
+    if let Some(plugin) = &spec.plugin {
+        builder.args(["-plugin", plugin]);
     }
     builder.args(["-m", &format!("{}M", spec.mem >> 20)]);
     builder.command.arg("-kernel").arg(platform.kernel.image());

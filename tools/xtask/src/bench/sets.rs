@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What is measured, and how: guests and what they run.
+
+use serde::Serialize;
+
+/// How time is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Meter {
+    /// The guest's clock counts instructions, two nanoseconds each, on one CPU.
+    Icount,
+    /// Each CPU counts its own instructions, and none gets ahead of the others.
+    Virtual {
+        /// Instructions between two samples for a profile; 0 for none.
+        sample: u64,
+    },
+    /// The guest's own clock.
+    Wall,
+}
+
+/// One guest.
+#[derive(Clone, Debug)]
+pub struct Set {
+    /// Its name, for `--only`.
+    pub name: String,
+    /// What it is good for.
+    pub about: String,
+    /// How time is measured.
+    pub meter: Meter,
+    /// CPUs of the guest.
+    pub cpus: u32,
+    /// Memory of the guest.
+    pub memory: u64,
+    /// More kernel parameters.
+    pub append: String,
+    /// What it runs.
+    pub script: String,
+    /// How many results that gives.
+    pub expected: usize,
+}
+
+/// Both modules, with all that zram's needs.
+const MODULES: &str = "set -e; modprobe zram num_devices=1; insmod ./rzram.ko; ";
+/// A file of real data: the image of a program and its libraries, as they are in memory.
+const CORPUS: &str = "cat /usr/lib/x86_64-linux-gnu/lib*.so* > /tmp/corpus; ";
+
+const CODECS: &[&str] = &["lz4", "zstd"];
+const CPUS: &[u32] = &[1, 2, 4, 8, 12];
+/// All patterns of iozone that the seeds' table has.
+const IOZONE: &[&str] = &[
+    "write",
+    "rewrite",
+    "read",
+    "reread",
+    "reverse",
+    "stride",
+    "randread",
+    "mixed",
+    "randwrite",
+    "pwrite",
+    "pread",
+];
+const PATTERNS: &[&str] = &["write", "read", "randwrite", "randread", "mixed"];
+
+/// A call of `rzram-load bench`.
+struct Bench<'a> {
+    codecs: &'a [&'a str],
+    data: &'a [&'a str],
+    requests: &'a [&'a str],
+    threads: u32,
+    loads: &'a [&'a str],
+    region: &'a str,
+    repeat: usize,
+}
+
+impl Bench<'_> {
+    /// As a command, and the number of its results.
+    fn command(&self) -> (String, usize) {
+        let text = format!(
+            "./rzram-load bench --codecs {} --data {} --requests {} --threads {} --loads {} --region {} --repeat {}; ",
+            self.codecs.join(","),
+            self.data.join(","),
+            self.requests.join(","),
+            self.threads,
+            self.loads.join(","),
+            self.region,
+            self.repeat,
+        );
+        let cells = [
+            self.codecs.len(),
+            self.data.len(),
+            self.requests.len(),
+            self.loads.len(),
+        ];
+        let modules = 2;
+        (
+            text,
+            modules * self.repeat * cells.iter().product::<usize>(),
+        )
+    }
+}
+
+fn set(name: &str, about: &str, meter: Meter, cpus: u32, calls: &[(String, usize)]) -> Set {
+    let script = calls.iter().map(|(text, _)| text.as_str());
+    Set {
+        name: name.to_owned(),
+        about: about.to_owned(),
+        meter,
+        cpus,
+        memory: 1 << 30,
+        append: match meter {
+            // No ticks but the first CPU's: there would be far too many of them in virtual time.
+            Meter::Virtual { .. } if cpus > 1 => format!("nokaslr nohz_full=1-{}", cpus - 1),
+            _ => "nokaslr".to_owned(),
+        },
+        script: MODULES.to_owned() + &script.collect::<String>(),
+        expected: calls.iter().map(|(_, count)| count).sum(),
+    }
+}
+
+/// Has the guest come to rest, and leaves the kernel's symbols for a profile.
+fn settle(seconds: u32) -> (String, usize) {
+    let symbols = "if [ -d /share ]; then cat /proc/kallsyms > /share/kallsyms; fi; ";
+    (format!("sleep {seconds}; {symbols}"), 0)
+}
+
+/// All sets; with fewer cells each if `quick`.
+pub fn all(quick: bool) -> Vec<Set> {
+    let requests: &[&str] = if quick {
+        &["16K"]
+    } else {
+        &["4K", "16K", "1M"]
+    };
+    let codecs = if quick { &CODECS[..1] } else { CODECS };
+    let patterns = if quick { &PATTERNS[..2] } else { PATTERNS };
+    let bench = |data, loads, threads, region, repeat| {
+        let call = Bench {
+            codecs,
+            data,
+            requests,
+            threads,
+            loads,
+            region,
+            repeat,
+        };
+        call.command()
+    };
+    let mut sets = Vec::new();
+    sets.push(set(
+        "icount",
+        "instructions for each block of 4 KiB, one thread",
+        Meter::Icount,
+        1,
+        &[bench(
+            &["half", "records", "text", "random"],
+            patterns,
+            1,
+            "2M",
+            1,
+        )],
+    ));
+    sets.push(set(
+        "same-filled",
+        "instructions for each block that is one pattern",
+        Meter::Icount,
+        1,
+        &[Bench {
+            codecs: &["lz4"],
+            data: &["zero", "byte", "word"],
+            requests,
+            threads: 1,
+            loads: &["write", "rewrite", "read"],
+            region: "4M",
+            repeat: 1,
+        }
+        .command()],
+    ));
+    sets.push(set(
+        "corpus",
+        "instructions for each block of a program's image in memory",
+        Meter::Icount,
+        1,
+        &[
+            (CORPUS.to_owned(), 0),
+            bench(&["file:/tmp/corpus"], patterns, 1, "4M", 1),
+        ],
+    ));
+    let swapped: &[&str] = if quick { &["half"] } else { &["half", "zero"] };
+    sets.push(set(
+        "swap",
+        "instructions for each page of a program that uses twice its memory",
+        Meter::Icount,
+        1,
+        &[(
+            format!(
+                "./rzram-load swap --codecs {} --data {} --memory 16M --repeat 2; ",
+                codecs.join(","),
+                swapped.join(",")
+            ),
+            2 * 2 * 2 * codecs.len() * swapped.len(),
+        )],
+    ));
+    sets.push(set(
+        "hot",
+        "latency of reads beside a slow writer on the same CPU",
+        Meter::Icount,
+        1,
+        &[(
+            format!(
+                "./rzram-load hot --reads {} --repeat 2; ",
+                if quick { 100 } else { 2000 }
+            ),
+            4,
+        )],
+    ));
+    sets.push(set(
+        "memory",
+        "memory for the same data",
+        Meter::Wall,
+        2,
+        &[
+            (CORPUS.to_owned(), 0),
+            (
+                format!(
+                    "./rzram-load memory --codecs {} --data half,zero,file:/tmp/corpus; ",
+                    codecs.join(",")
+                ),
+                2 * 3 * codecs.len(),
+            ),
+        ],
+    ));
+    for &cpus in if quick { &CPUS[..2] } else { CPUS } {
+        sets.push(set(
+            &format!("virtual-{cpus}"),
+            &format!("virtual time of {cpus} threads on as many CPUs"),
+            Meter::Virtual { sample: 0 },
+            cpus,
+            &[settle(2), bench(&["half"], patterns, cpus, "1M", 2)],
+        ));
+    }
+    sets.push(set(
+        "iozone-12",
+        "the patterns of iozone -t 12 -r 16K in virtual time on 12 CPUs",
+        Meter::Virtual { sample: 0 },
+        12,
+        &[
+            settle(2),
+            Bench {
+                codecs: &["lz4"],
+                data: &["half"],
+                requests: &["16K"],
+                threads: 12,
+                loads: IOZONE,
+                region: "1M",
+                repeat: if quick { 1 } else { 3 },
+            }
+            .command(),
+        ],
+    ));
+    sets.push(set(
+        "profile",
+        "which functions instructions are spent in",
+        Meter::Virtual { sample: 499 },
+        1,
+        &[
+            settle(5),
+            Bench {
+                codecs: &["lz4"],
+                data: &["half", "byte", "random"],
+                requests: &["1M"],
+                threads: 1,
+                loads: &["write", "read"],
+                region: "8M",
+                repeat: 1,
+            }
+            .command(),
+        ],
+    ));
+    sets.push(set(
+        "wall",
+        "the guest's own clock, two threads: means something with KVM",
+        Meter::Wall,
+        2,
+        &[bench(&["half"], patterns, 2, "4M", 3)],
+    ));
+    sets
+}
