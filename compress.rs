@@ -173,6 +173,28 @@ struct Lane<T> {
 
 type Held<'a, T> = Guard<'a, Option<T>, MutexBackend>;
 
+/// The CPU whose buffers are to be used, so that many can work at once. Any will do: the thread may be on another one by then.
+#[derive(Clone, Copy)]
+pub(crate) struct Cpu(usize);
+
+impl Cpu {
+    /// The current one.
+    #[inline]
+    pub(crate) fn current() -> Self {
+        Self(CpuId::current().as_u32() as usize)
+    }
+
+    /// One of the first `max`: this one, if it is among them.
+    #[inline]
+    pub(crate) fn among(self, max: u32) -> Self {
+        let max = max as usize;
+        match self.0 < max {
+            true => self,
+            false => Self(self.0 % max.max(1)),
+        }
+    }
+}
+
 /// One lane for each CPU number.
 struct Lanes<T>(Pin<KBox<[Lane<T>]>>);
 
@@ -181,32 +203,29 @@ impl<T: Unpin> Lanes<T> {
         self.0.get(index).map(|lane| lane.inner.lock())
     }
 
-    /// Runs `f` with what some CPU has: the current one if it is among the first `max`. May sleep.
-    #[inline]
-    fn with<R>(&self, max: usize, f: impl FnOnce(&mut T) -> R) -> Result<R> {
-        let mut first = CpuId::current().as_u32() as usize;
-        if first >= max {
-            first %= max.max(1);
-        }
+    /// Runs `f` with what some CPU has: that of `first` if it has something. May sleep.
+    #[inline(always)]
+    fn with<R>(&self, Cpu(first): Cpu, f: impl FnOnce(&mut T) -> R) -> Result<R> {
         let mut lane = self.lane(first).ok_or(EIO)?;
-        match &mut *lane {
-            Some(inner) => Ok(f(inner)),
-            None => {
-                drop(lane);
-                self.with_other(first, f)
+        loop {
+            // In one place, so that the compiler makes one piece of it.
+            if let Some(inner) = &mut *lane {
+                return Ok(f(inner));
             }
+            drop(lane);
+            lane = self.other(first)?;
         }
     }
 
     /// The CPU is gone, or was about to come up when we asked: takes the next one that is there.
     #[cold]
-    fn with_other<R>(&self, first: usize, f: impl FnOnce(&mut T) -> R) -> Result<R> {
+    fn other(&self, first: usize) -> Result<Held<'_, T>> {
         // Ends: the CPU that runs this has a lane, though which one that is may change while we look.
         loop {
             for index in Iterator::chain(first..self.0.len(), 0..first) {
-                let mut lane = self.lane(index).ok_or(EIO)?;
-                if let Some(inner) = &mut *lane {
-                    return Ok(f(inner));
+                let lane = self.lane(index).ok_or(EIO)?;
+                if lane.is_some() {
+                    return Ok(lane);
                 }
             }
         }
@@ -334,20 +353,24 @@ impl Compressor {
         self.0.bytes.load(Relaxed)
     }
 
-    /// Runs `f` with one of the first `max` streams. May sleep: for the stream, and in `f`.
+    /// Runs `f` with a stream. May sleep: for the stream, and in `f`.
     #[inline]
-    pub(crate) fn with_stream<R>(&self, max: u32, f: impl FnOnce(&mut Stream) -> R) -> Result<R> {
-        self.0.streams.with(max as usize, f)
+    pub(crate) fn with_stream<R>(&self, cpu: Cpu, f: impl FnOnce(&mut Stream) -> R) -> Result<R> {
+        self.0.streams.with(cpu, f)
     }
 
     /// Runs `f` with what it takes to decompress. May sleep: for that, and in `f`.
     #[inline]
-    pub(crate) fn with_unpacker<R>(&self, f: impl FnOnce(&mut Unpacker) -> R) -> Result<R> {
-        self.0.unpackers.with(usize::MAX, f)
+    pub(crate) fn with_unpacker<R>(
+        &self,
+        cpu: Cpu,
+        f: impl FnOnce(&mut Unpacker) -> R,
+    ) -> Result<R> {
+        self.0.unpackers.with(cpu, f)
     }
 
     /// Runs `f` with room for a block that will be taken apart. May sleep: for that, and in `f`.
     pub(crate) fn with_bounce<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
-        self.0.bounces.with(usize::MAX, |bounce| f(bounce))
+        self.0.bounces.with(Cpu::current(), |bounce| f(bounce))
     }
 }

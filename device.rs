@@ -9,6 +9,7 @@ mod config;
 mod io;
 mod post;
 mod recompress;
+mod unpack;
 mod writeback;
 
 use crate::{

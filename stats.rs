@@ -5,6 +5,7 @@
 //! No lock: counters of what the slots hold are changed while the slot is locked, so that no reader sees a sum of slots
 //! that there never was in it; the rest only grow.
 
+use crate::sys::inline;
 use core::fmt::{
     self,
     Write, //
@@ -53,7 +54,7 @@ impl Share {
 fn change(counter: &Atomic<i64>, by: i64) {
     // Most writes change one counter or two, and a locked operation costs more than a look.
     if by != 0 {
-        counter.add(by, Relaxed);
+        inline::add(counter, by);
     }
 }
 

@@ -17,6 +17,7 @@ mod ffi;
 pub(crate) mod file;
 pub(crate) mod gendisk;
 pub(crate) mod hotplug;
+pub(crate) mod inline;
 mod lz4hc_table;
 mod openers;
 pub(crate) mod page;

@@ -20,7 +20,11 @@ use crate::{
         Share, //
     },
     sys::{
-        directory::Directory,
+        directory::{
+            self,
+            Directory, //
+        },
+        inline,
         slot::{
             Body,
             Owner,
@@ -46,7 +50,10 @@ use kernel::{
 use meta::Meta;
 use times::Times;
 
-pub(crate) use entry::Entry;
+pub(crate) use entry::{
+    Anywhere,
+    Entry, //
+};
 pub(crate) use guard::{
     Guard,
     Info,
@@ -129,7 +136,15 @@ impl Table {
         self.max_used_pages.store(self.pool.total_pages(), Relaxed);
     }
 
+    #[inline(always)]
     fn note_used(&self, pages: u64) {
+        if pages > inline::look(&self.max_used_pages) {
+            self.note_most(pages);
+        }
+    }
+
+    #[cold]
+    fn note_most(&self, pages: u64) {
         let mut max = self.max_used_pages.load(Relaxed);
         while pages > max {
             match self.max_used_pages.cmpxchg(max, pages, Relaxed) {
@@ -225,34 +240,19 @@ impl Table {
         })
     }
 
-    /// The pattern that a block is filled with, if that can be told without a lock; a block that was never written is filled
-    /// with zeros. Any context.
-    #[inline]
-    pub(crate) fn peek_pattern(&self, index: u64) -> Option<u64> {
-        let Some(slot) = self.directory.get(index) else {
-            return Some(0);
-        };
-        let seen = slot.snapshot();
-        if seen.is_empty() {
-            return Some(0);
-        }
-        seen.value().map(fill::decode)
-    }
-
     /// Locks the slot of a block; `None` if nothing near it was ever written. May sleep.
     #[inline]
     pub(crate) fn lock(&self, index: u64) -> Option<Guard<'_>> {
         self.directory.get(index).map(|slot| Guard(slot.lock(self)))
     }
 
-    /// The slot of a block, with the memory for it: `ENOMEM` if there is none. May sleep.
+    /// To find the slots of blocks that are near each other.
     #[inline]
-    pub(crate) fn place(&self, index: u64) -> Result<Place<'_>> {
-        let slot = self.directory.get_or_alloc(index)?;
-        if let Some(times) = &self.times {
-            times.touch_new(index);
+    pub(crate) fn walk(&self) -> Walk<'_> {
+        Walk {
+            table: self,
+            slots: self.directory.walk(),
         }
-        Ok(Place { table: self, slot })
     }
 
     /// Empties the slots of `count` blocks from `first` on. May sleep.
@@ -329,16 +329,63 @@ impl Drop for Table {
     }
 }
 
+/// Finds the slots of blocks, one after another.
+pub(crate) struct Walk<'a> {
+    table: &'a Table,
+    slots: directory::Walk<'a, Slot>,
+}
+
+impl<'a> Walk<'a> {
+    /// The slot of a block; `None` if nothing near it was ever written, so that it is filled with zeros. Any context.
+    #[inline(always)]
+    pub(crate) fn find(&mut self, index: u64) -> Option<Place<'a>> {
+        let slot = self.slots.get(index)?;
+        Some(Place {
+            table: self.table,
+            slot,
+        })
+    }
+
+    /// The slot of a block, with the memory for it: `ENOMEM` if there is none. May sleep.
+    #[inline(always)]
+    pub(crate) fn find_or_make(&mut self, index: u64) -> Result<Place<'a>> {
+        let slot = self.slots.get_or_alloc(index)?;
+        if let Some(times) = &self.table.times {
+            times.touch_new(index);
+        }
+        Ok(Place {
+            table: self.table,
+            slot,
+        })
+    }
+}
+
 /// A slot that can be locked without fail.
 pub(crate) struct Place<'a> {
     table: &'a Table,
     slot: &'a Slot,
 }
 
-impl Place<'_> {
-    /// Stores `entry` in place of what is there. May sleep.
+impl<'a> Place<'a> {
+    /// The pattern that the block is filled with, if that can be told without a lock. Any context.
     #[inline]
+    pub(crate) fn pattern(&self) -> Option<u64> {
+        let seen = self.slot.snapshot();
+        match seen.value() {
+            Some(value) => Some(fill::decode(value)),
+            None => seen.is_empty().then_some(0),
+        }
+    }
+
+    /// Locks the slot. May sleep.
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'a> {
+        Guard(self.slot.lock(self.table))
+    }
+
+    /// Stores `entry` in place of what is there. May sleep.
+    #[inline(always)]
     pub(crate) fn store(&self, entry: Entry) {
-        Guard(self.slot.lock(self.table)).store(entry);
+        self.lock().store(entry);
     }
 }

@@ -107,7 +107,7 @@ impl Decoder {
     }
 
     /// Decompresses `src`, which makes exactly one block: `EINVAL` if it does not. `setup` is the one that this was made for.
-    #[inline]
+    #[inline(always)]
     pub(super) fn decompress(&mut self, setup: &Setup, src: &[u8], dst: Dest<'_>) -> Result {
         match (self, setup) {
             (_, Setup::LzoRle | Setup::Lzo) => lzo::decompress(src, dst),

@@ -15,12 +15,12 @@ use super::{
 use crate::{
     compress::{
         Compressor,
+        Cpu,
         Press, //
     },
     sys::{
         bio::{
             Bio,
-            Block,
             Op,
             Pieces, //
         },
@@ -30,6 +30,7 @@ use crate::{
         },
         page::{
             Dest,
+            Piece,
             Source,
             BLOCK_SIZE, //
         },
@@ -37,9 +38,9 @@ use crate::{
     },
     table::{
         Entry,
-        Guard,
         Stored,
-        Table, //
+        Table,
+        Walk, //
     }, //
 };
 use kernel::{
@@ -125,7 +126,7 @@ impl Device {
             Op::Write => {
                 let limits = Limits {
                     pages: self.limit_pages.load(Relaxed),
-                    streams: self.max_streams(),
+                    cpu: Cpu::current().among(self.max_streams()),
                 };
                 bio.accounted(|bio| {
                     if active.write(bio, first, limits).is_err() {
@@ -152,7 +153,8 @@ impl Device {
 struct Limits {
     /// Pages of the pool; 0 is no limit.
     pages: u64,
-    streams: u32,
+    /// Whose stream is used.
+    cpu: Cpu,
 }
 
 impl Active {
@@ -173,211 +175,171 @@ impl Active {
 
     /// Reads the blocks of `bio`, from number `first` on.
     fn read(&self, bio: &Bio<'_>, first: u64, place: Place) -> Result<(), Trouble> {
-        for (index, block) in (first..).zip(bio.blocks()) {
-            match block {
-                Block::Whole(piece) => piece
-                    .with_dest(|dest| self.read_block(index, dest, place))
-                    .ok_or(EIO)??,
-                // Not with a CPU's buffer, since a device may be waited for.
-                Block::Split(pieces) if place == Place::Worker => {
-                    let mut bounce =
-                        KVVec::from_elem(0u8, BLOCK_SIZE, GFP_KERNEL).map_err(Error::from)?;
-                    self.read_split(index, pieces, &mut bounce, place)?;
-                }
-                Block::Split(pieces) => self
-                    .primary()?
-                    .with_bounce(|bounce| self.read_split(index, pieces, bounce, place))??,
+        let mut walk = self.table.walk();
+        let mut blocks = bio.blocks();
+        for index in first.. {
+            if let Some(piece) = blocks.whole() {
+                piece
+                    .with_dest(|dest| self.read_block(&mut walk, index, dest, place))
+                    .ok_or(EIO)??;
+            } else if let Some(pieces) = blocks.split() {
+                self.read_pieces(&mut walk, index, pieces, place)?;
+            } else {
+                break;
             }
         }
         Ok(())
     }
 
+    /// Reads one block that lies in several pieces of memory. May sleep.
+    #[cold]
+    fn read_pieces(
+        &self,
+        walk: &mut Walk<'_>,
+        index: u64,
+        pieces: Pieces<'_>,
+        place: Place,
+    ) -> Result<(), Trouble> {
+        match place {
+            // Not with a CPU's buffer, since a device may be waited for.
+            Place::Worker => {
+                let mut bounce =
+                    KVVec::from_elem(0u8, BLOCK_SIZE, GFP_KERNEL).map_err(Error::from)?;
+                self.read_split(walk, index, pieces, &mut bounce, place)
+            }
+            Place::Submitter => self
+                .primary()?
+                .with_bounce(|bounce| self.read_split(walk, index, pieces, bounce, place))?,
+        }
+    }
+
     /// Reads one block by way of `bounce`, a block long.
     fn read_split(
         &self,
+        walk: &mut Walk<'_>,
         index: u64,
         pieces: Pieces<'_>,
         bounce: &mut [u8],
         place: Place,
     ) -> Result<(), Trouble> {
         let dest = Dest::from_slice(bounce).ok_or(EIO)?;
-        self.read_block(index, dest, place)?;
+        self.read_block(walk, index, dest, place)?;
         pieces.scatter(bounce);
         Ok(())
     }
 
     /// Reads one block. May sleep.
     #[inline]
-    fn read_block(&self, index: u64, mut dest: Dest<'_>, place: Place) -> Result<(), Trouble> {
+    fn read_block(
+        &self,
+        walk: &mut Walk<'_>,
+        index: u64,
+        mut dest: Dest<'_>,
+        place: Place,
+    ) -> Result<(), Trouble> {
         self.table.touch(index);
-        if let Some(pattern) = self.table.peek_pattern(index) {
-            dest.fill(pattern);
-            return Ok(());
-        }
-        let Some(mut slot) = self.table.lock(index) else {
+        let Some(found) = walk.find(index) else {
             dest.fill(0);
             return Ok(());
         };
-        if let Stored::Elsewhere {
-            place: at,
-            compressed,
-        } = slot.stored()
-        {
-            if place == Place::Submitter {
-                return Err(Trouble::Elsewhere);
-            }
-            // With the slot locked: nobody can give the place to another block meanwhile.
-            return Ok(self.fetch(at, compressed, dest).inspect_err(|e| {
-                pr_err!(
-                    "Reading from the backing device failed! err={}, page={}\n",
-                    e.to_errno(),
-                    index
-                );
-            })?);
+        if let Some(pattern) = found.pattern() {
+            dest.fill(pattern);
+            return Ok(());
         }
+        let mut slot = found.lock();
         slot.touch();
-        Ok(self.unpack(&slot, index, dest)?)
-    }
-
-    /// Reads a block from the backing device. May sleep, until the device has done it.
-    fn fetch(&self, at: u64, compressed: Option<(usize, usize)>, mut dest: Dest<'_>) -> Result {
-        let backing = self.backing.as_ref().ok_or(EIO)?;
-        let mut buffer = KVVec::from_elem(0u8, BLOCK_SIZE, GFP_KERNEL)?;
-        self.requests.count_backing_read();
-        backing.read(at, &mut buffer)?;
-        match compressed {
-            Some((len, priority)) if self.compressed_writeback => {
-                let data = buffer.get(..len).ok_or(EIO)?;
-                self.compressor(priority)?.with_unpacker(|unpacker| {
-                    let (_, decompress) = unpacker.parts();
-                    decompress(data, dest)
-                })?
-            }
-            _ => dest.copy_from(&buffer),
-        }
-    }
-
-    /// Copies what a slot holds in memory to `dest`, decompressed. `EIO` if that is elsewhere. May sleep.
-    #[inline]
-    pub(super) fn unpack(&self, slot: &Guard<'_>, index: u64, mut dest: Dest<'_>) -> Result {
         match slot.stored() {
-            Stored::Nothing => dest.fill(0),
-            Stored::Pattern(pattern) => dest.fill(pattern),
-            Stored::PatternObject(object) => dest.fill(self.table.read_pattern(object)?),
-            // A whole page never lies in two.
-            Stored::Raw(object) if BLOCK_SIZE == PAGE_SIZE => {
-                self.table
-                    .read_object(object, BLOCK_SIZE, &mut [], |data| dest.copy_from(data))??
-            }
-            Stored::Raw(object) => self.primary()?.with_unpacker(|unpacker| {
-                let (scratch, _) = unpacker.parts();
-                self.table
-                    .read_object(object, BLOCK_SIZE, scratch, |data| dest.copy_from(data))?
-            })??,
             Stored::Compressed {
                 object,
                 len,
                 priority,
-            } => self.compressor(priority)?.with_unpacker(|unpacker| {
-                let (scratch, decompress) = unpacker.parts();
-                self.table
-                    .read_object(object, len, scratch, |data| decompress(data, dest))?
-                    .inspect_err(|e| {
-                        pr_err!(
-                            "Decompression failed! err={}, page={}\n",
-                            e.to_errno(),
-                            index
-                        );
-                    })
-            })??,
-            Stored::Elsewhere { .. } => return Err(EIO),
+            } => self.decompress(object, (len, priority), index, dest)?,
+            Stored::Elsewhere {
+                place: at,
+                compressed,
+            } => match place {
+                Place::Submitter => return Err(Trouble::Elsewhere),
+                // With the slot locked: nobody can give the place to another block meanwhile.
+                Place::Worker => self.fetch(at, compressed, index, dest)?,
+            },
+            _ => self.unpack(&slot, index, dest)?,
         }
         Ok(())
-    }
-
-    /// Copies the object that a slot holds to the start of `buffer`, as it is, and zeros behind it. `EIO` if there is none.
-    /// May sleep.
-    pub(super) fn copy_stored(&self, slot: &Guard<'_>, buffer: &mut [u8]) -> Result {
-        let (object, len, priority) = match slot.stored() {
-            Stored::Raw(object) => (object, BLOCK_SIZE, 0),
-            Stored::Compressed {
-                object,
-                len,
-                priority,
-            } => (object, len, priority),
-            _ => return Err(EIO),
-        };
-        self.compressor(priority)?.with_unpacker(|unpacker| {
-            let (scratch, _) = unpacker.parts();
-            self.table.read_object(object, len, scratch, |data| {
-                let (head, tail) = buffer.split_at_mut_checked(len).ok_or(EIO)?;
-                head.copy_from_slice(data.get(..len).ok_or(EIO)?);
-                tail.fill(0);
-                Ok(())
-            })?
-        })?
     }
 
     /// Writes the blocks of `bio`, from number `first` on.
     fn write(&self, bio: &Bio<'_>, first: u64, limits: Limits) -> Result {
-        for (index, block) in (first..).zip(bio.blocks()) {
-            match block {
-                Block::Whole(piece) => piece
-                    .with_source(|source| self.write_block(index, source, piece.nid(), limits))
-                    .ok_or(EIO)??,
-                Block::Split(pieces) => {
-                    self.primary()?.with_stream(limits.streams, |stream| {
-                        let nid = pieces.nid();
-                        pieces.gather(&mut stream.bounce);
-                        let source = Source::from_slice(&stream.bounce).ok_or(EIO)?;
-                        let place = self.table.place(index)?;
+        let mut walk = self.table.walk();
+        let mut blocks = bio.blocks();
+        for index in first.. {
+            if let Some(piece) = blocks.whole() {
+                piece
+                    .with_source(|source| {
+                        // First, since a slot that cannot be had must not cost an object.
+                        let place = walk.find_or_make(index)?;
                         place.store(match source.same_filled() {
-                            Some(pattern) => self.table.pattern(pattern, nid, limits.pages)?,
-                            None => {
-                                entry(&self.table, &mut stream.press, source, nid, limits.pages)?
-                            }
+                            Some(pattern) => self.table.pattern(pattern, piece, limits.pages)?,
+                            None => self.primary()?.with_stream(limits.cpu, |stream| {
+                                entry(&self.table, &mut stream.press, source, piece, limits.pages)
+                            })??,
                         });
                         Ok::<(), Error>(())
-                    })??
-                }
+                    })
+                    .ok_or(EIO)??;
+            } else if let Some(pieces) = blocks.split() {
+                self.write_pieces(&mut walk, index, pieces, limits)?;
+            } else {
+                break;
             }
         }
         Ok(())
     }
 
-    /// Writes one block. May sleep.
-    #[inline]
-    fn write_block(&self, index: u64, source: Source<'_>, nid: i32, limits: Limits) -> Result {
-        // First, since a slot that cannot be had must not cost an object.
-        let place = self.table.place(index)?;
-        let new = match source.same_filled() {
-            Some(pattern) => self.table.pattern(pattern, nid, limits.pages)?,
-            None => self.primary()?.with_stream(limits.streams, |stream| {
-                entry(&self.table, &mut stream.press, source, nid, limits.pages)
-            })??,
-        };
-        place.store(new);
-        Ok(())
+    /// Writes one block that lies in several pieces of memory. May sleep.
+    #[cold]
+    fn write_pieces(
+        &self,
+        walk: &mut Walk<'_>,
+        index: u64,
+        pieces: Pieces<'_>,
+        limits: Limits,
+    ) -> Result {
+        self.primary()?.with_stream(limits.cpu, |stream| {
+            let near = pieces.clone().next().ok_or(EIO)?;
+            pieces.gather(&mut stream.bounce);
+            let source = Source::from_slice(&stream.bounce).ok_or(EIO)?;
+            let place = walk.find_or_make(index)?;
+            place.store(match source.same_filled() {
+                Some(pattern) => self.table.pattern(pattern, near, limits.pages)?,
+                None => entry(&self.table, &mut stream.press, source, near, limits.pages)?,
+            });
+            Ok::<(), Error>(())
+        })?
     }
 }
 
 /// Makes the entry for a block that is not filled with a pattern.
-#[inline]
+#[inline(always)]
 fn entry(
     table: &Table,
     press: &mut Press,
     source: Source<'_>,
-    nid: i32,
+    near: Piece<'_>,
     limit_pages: u64,
 ) -> Result<Entry> {
     match press.compress(source) {
         Ok(data) => {
-            if let Some(entry) = table.compressed(data, 0, nid, limit_pages)? {
+            if let Some(entry) = table.compressed(data, 0, near, limit_pages)? {
                 return Ok(entry);
             }
         }
         // Nothing is lost: the block is stored as it is.
-        Err(e) => pr_warn_once!("Compression failed! err={}\n", e.to_errno()),
+        Err(e) => refused(e),
     }
-    table.raw(source, nid, limit_pages)
+    table.raw(source, near, limit_pages)
+}
+
+#[cold]
+fn refused(e: Error) {
+    pr_warn_once!("Compression failed! err={}\n", e.to_errno());
 }

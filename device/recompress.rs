@@ -12,21 +12,22 @@ use super::{
     Device, //
 };
 use crate::{
+    compress::Cpu,
     sys::page::{
         Dest,
         Source,
         BLOCK_SIZE, //
     },
-    table::meta::{
-        CHOSEN,
-        IDLE,
-        INCOMPRESSIBLE, //
+    table::{
+        meta::{
+            CHOSEN,
+            IDLE,
+            INCOMPRESSIBLE, //
+        },
+        Anywhere, //
     }, //
 };
-use kernel::{
-    bindings::NUMA_NO_NODE,
-    prelude::*, //
-};
+use kernel::prelude::*;
 
 /// What to recompress, and how.
 #[derive(Clone, Copy)]
@@ -119,14 +120,14 @@ impl Active {
         let block = Source::from_slice(buffer).ok_or(EIO)?;
         let new = self
             .compressor(priority)?
-            .with_stream(u32::MAX, |stream| {
+            .with_stream(Cpu::current(), |stream| {
                 let data = stream.press.compress(block)?;
                 let smaller = self.table.class(data.len()) < self.table.class(size);
                 if !smaller || (threshold != 0 && data.len() >= threshold) {
                     return Ok(None);
                 }
                 // The limit is for writes: this gives memory back.
-                self.table.compressed(data, priority, NUMA_NO_NODE, 0)
+                self.table.compressed(data, priority, Anywhere, 0)
             })??;
         let Some(mut slot) = self.table.lock(index) else {
             if let Some(entry) = new {

@@ -208,37 +208,54 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// The memory of one block.
-pub(crate) enum Block<'a> {
-    /// All in one page.
-    Whole(Piece<'a>),
-    /// In several pieces, [`BLOCK_SIZE`] bytes together.
-    Split(Pieces<'a>),
-}
-
-/// The memory of a bio, block by block.
+/// The memory of a bio, block by block: each block is asked for as a whole first, and in pieces if it is not.
 pub(crate) struct Blocks<'a>(Pieces<'a>);
 
-impl<'a> Iterator for Blocks<'a> {
-    type Item = Block<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Block<'a>> {
-        let start = self.0.clone();
-        let piece = self.0.cut(BLOCK_SIZE)?;
-        if piece.is_block() {
-            return Some(Block::Whole(piece));
+impl<'a> Blocks<'a> {
+    /// The next block, if it lies in one page, aligned to 8 bytes.
+    #[inline(always)]
+    pub(crate) fn whole(&mut self) -> Option<Piece<'a>> {
+        let pieces = &mut self.0;
+        if pieces.left < BLOCK_SIZE {
+            return None;
         }
-        let mut left = BLOCK_SIZE.wrapping_sub(piece.len());
+        // SAFETY: By the type invariant of `Pieces`, there is a segment at `index` while bytes are left.
+        let vec = unsafe { &*pieces.vecs.add(pieces.index) };
+        let start = (vec.bv_offset as usize).wrapping_add(pieces.offset);
+        let in_page = start % PAGE_SIZE;
+        let end = pieces.offset.wrapping_add(BLOCK_SIZE);
+        if end > vec.bv_len as usize || in_page > PAGE_SIZE - BLOCK_SIZE || in_page % 8 != 0 {
+            return None;
+        }
+        // INVARIANT: Moves on by a block, which is all in this segment.
+        pieces.left = pieces.left.wrapping_sub(BLOCK_SIZE);
+        if end < vec.bv_len as usize {
+            pieces.offset = end;
+        } else {
+            pieces.offset = 0;
+            pieces.index = pieces.index.wrapping_add(1);
+        }
+        // SAFETY: As in `Pieces::cut()`; it ends in the same page, as just checked.
+        unsafe {
+            let page = vec.bv_page.add(start / PAGE_SIZE);
+            Some(Piece::new(page, in_page, BLOCK_SIZE))
+        }
+    }
+
+    /// The next block, in pieces, [`BLOCK_SIZE`] bytes together; `None` at the end.
+    #[cold]
+    pub(crate) fn split(&mut self) -> Option<Pieces<'a>> {
+        let start = self.0.clone();
+        let mut left = BLOCK_SIZE;
         while left > 0 {
             // A bio that ends within a block is refused before its blocks are asked for.
             left = left.wrapping_sub(self.0.cut(left)?.len());
         }
         // INVARIANT: The bytes are there: we just passed them.
-        Some(Block::Split(Pieces {
+        Some(Pieces {
             left: BLOCK_SIZE,
             ..start
-        }))
+        })
     }
 }
 
@@ -259,12 +276,5 @@ impl Pieces<'_> {
             let copied = piece.copy_from(rest);
             rest = rest.get(copied..).unwrap_or_default();
         }
-    }
-
-    /// The memory node of the first piece.
-    pub(crate) fn nid(&self) -> i32 {
-        self.clone()
-            .next()
-            .map_or(bindings::NUMA_NO_NODE, Piece::nid)
     }
 }

@@ -7,7 +7,10 @@
 //! takes 8 KiB. Nodes and leaves are never freed before the whole directory is, so an entry that was found stays where it
 //! is.
 
-use super::ffi;
+use super::{
+    ffi,
+    inline, //
+};
 use core::ptr::{
     self,
     NonNull, //
@@ -17,7 +20,6 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sync::atomic::{
-        Acquire,
         Atomic,
         Full,
         Relaxed, //
@@ -57,7 +59,7 @@ impl<T: Entry> Link<T> {
     #[inline]
     fn get(&self) -> Option<&[T]> {
         // Acquire: the page's first contents must not be seen older than its address.
-        let ptr = NonNull::new(self.0.load(Acquire))?;
+        let ptr = NonNull::new(inline::pointer_acquire(&self.0))?;
         // SAFETY: By the type invariant; the page lives as long as the link.
         Some(unsafe { core::slice::from_raw_parts(ptr.as_ptr(), Self::COUNT) })
     }
@@ -156,23 +158,32 @@ impl<T: Entry> Directory<T> {
     /// The entry of a block, with the memory for it. May sleep; does no I/O.
     ///
     /// `ENOMEM` if there is no memory, `EINVAL` if the disk ends before it.
-    #[inline]
     pub(crate) fn get_or_alloc(&self, index: u64) -> Result<&T> {
-        match self.get(index) {
-            Some(entry) if index < self.blocks => Ok(entry),
-            _ => self.alloc(index),
+        self.walk().get_or_alloc(index)
+    }
+
+    /// To find the entries of blocks that are near each other.
+    #[inline]
+    pub(crate) fn walk(&self) -> Walk<'_, T> {
+        Walk {
+            directory: self,
+            leaf: &[],
+            first: 0,
         }
     }
 
+    /// The leaf that a block is in.
+    fn leaf(&self, index: u64) -> Option<&[T]> {
+        let (a, b, _) = Self::position(index);
+        self.root.get(a)?.get()?.get(b)?.get()
+    }
+
+    /// The same, with the memory for it. The disk has the block.
     #[cold]
-    fn alloc(&self, index: u64) -> Result<&T> {
-        if index >= self.blocks {
-            return Err(EINVAL);
-        }
-        let (a, b, c) = Self::position(index);
+    fn alloc(&self, index: u64) -> Result<&[T]> {
+        let (a, b, _) = Self::position(index);
         let node = self.page(self.root.get(a).ok_or(EINVAL)?)?;
-        let leaf = self.page(node.get(b).ok_or(EINVAL)?)?;
-        leaf.get(c).ok_or(EINVAL)
+        self.page(node.get(b).ok_or(EINVAL)?)
     }
 
     fn page<'a, U: Entry>(&self, link: &'a Link<U>) -> Result<&'a [U]> {
@@ -208,6 +219,65 @@ impl<T: Entry> Directory<T> {
                 }
             });
         }
+    }
+}
+
+/// Finds entries, most of them in the same leaf as the one before.
+pub(crate) struct Walk<'a, T: Entry> {
+    directory: &'a Directory<T>,
+    /// The leaf of the last one, and the first block that it covers.
+    leaf: &'a [T],
+    first: u64,
+}
+
+impl<'a, T: Entry> Walk<'a, T> {
+    #[inline(always)]
+    fn in_leaf(&self, index: u64) -> Option<&'a T> {
+        // CAST: As in `Directory::position()`; below the first it wraps round, to far behind the end.
+        self.leaf.get(index.wrapping_sub(self.first) as usize)
+    }
+
+    #[inline]
+    fn go_to(&mut self, leaf: &'a [T], index: u64) {
+        self.leaf = leaf;
+        self.first = index - index % Directory::<T>::LEAF as u64;
+    }
+
+    /// As [`Directory::get`].
+    #[inline(always)]
+    pub(crate) fn get(&mut self, index: u64) -> Option<&'a T> {
+        match self.in_leaf(index) {
+            Some(entry) => Some(entry),
+            None => self.get_elsewhere(index),
+        }
+    }
+
+    #[inline(never)]
+    fn get_elsewhere(&mut self, index: u64) -> Option<&'a T> {
+        self.go_to(self.directory.leaf(index)?, index);
+        self.in_leaf(index)
+    }
+
+    /// As [`Directory::get_or_alloc`].
+    #[inline(always)]
+    pub(crate) fn get_or_alloc(&mut self, index: u64) -> Result<&'a T> {
+        match self.in_leaf(index) {
+            Some(entry) if index < self.directory.blocks => Ok(entry),
+            _ => self.get_elsewhere_or_alloc(index),
+        }
+    }
+
+    #[inline(never)]
+    fn get_elsewhere_or_alloc(&mut self, index: u64) -> Result<&'a T> {
+        if index >= self.directory.blocks {
+            return Err(EINVAL);
+        }
+        let leaf = match self.directory.leaf(index) {
+            Some(leaf) => leaf,
+            None => self.directory.alloc(index)?,
+        };
+        self.go_to(leaf, index);
+        self.in_leaf(index).ok_or(EINVAL)
     }
 }
 

@@ -25,6 +25,10 @@
 
 use super::{
     directory::Entry,
+    inline::{
+        self,
+        Side, //
+    },
     waitbit,
     zsmalloc::{
         Handle,
@@ -37,8 +41,7 @@ use kernel::{
         Acquire,
         Atomic,
         Full,
-        Relaxed,
-        Release, //
+        Relaxed, //
     }, //
 };
 
@@ -165,7 +168,7 @@ impl Slot {
     /// While the lock is held, this is what the slot held before. Any context.
     #[inline]
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot(self.0.load(Acquire))
+        Snapshot(inline::look_acquire(&self.0))
     }
 
     /// Takes the lock. May sleep.
@@ -180,10 +183,10 @@ impl Slot {
     /// Takes the lock if it is free. Any context.
     #[inline]
     pub(crate) fn try_lock<'a, O: Owner>(&'a self, owner: &'a O) -> Option<Guard<'a, O>> {
-        let mut seen = self.0.load(Relaxed);
+        let mut seen = inline::look(&self.0);
         while seen & LOCK == 0 {
-            match self.0.cmpxchg(seen, seen | LOCK, Acquire) {
-                Ok(_) => return Some(Guard::new(self, owner, seen | LOCK)),
+            match inline::exchange(&self.0, seen, seen | LOCK, Side::Take) {
+                Ok(()) => return Some(Guard::new(self, owner, seen | LOCK)),
                 Err(now) => seen = now,
             }
         }
@@ -358,7 +361,7 @@ impl<O: Owner> Drop for Guard<'_, O> {
     #[inline]
     fn drop(&mut self) {
         let word = &self.slot.0;
-        if word.cmpxchg(self.seen, self.content, Release).is_err() {
+        if inline::exchange(word, self.seen, self.content, Side::LetGo).is_err() {
             self.unlock_contended();
         }
     }

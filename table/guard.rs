@@ -176,7 +176,7 @@ impl Guard<'_> {
     }
 
     /// Stores `entry` in place of what is there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store(&mut self, entry: Entry) {
         self.replace(entry.meta, entry.body);
     }
@@ -187,7 +187,7 @@ impl Guard<'_> {
         self.replace(meta, Body::Elsewhere(place));
     }
 
-    #[inline]
+    #[inline(always)]
     fn replace(&mut self, meta: Meta, body: Body) {
         let now = share(meta, body.view());
         let (old_meta, old) = self.0.replace(meta.bits(), body);

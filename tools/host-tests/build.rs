@@ -7,6 +7,8 @@ use std::env;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(CONFIG_X86_64)");
+    // Not set: the stand-ins for the kernel's atomics can do more than the instructions themselves.
+    println!("cargo::rustc-check-cfg=cfg(inline_atomics)");
     if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
         println!("cargo::rustc-cfg=CONFIG_X86_64");
     }

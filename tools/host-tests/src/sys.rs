@@ -7,6 +7,8 @@ crate::module_files! {
     clock
     #[path = "../../../sys/directory.rs"]
     directory
+    #[path = "../../../sys/inline.rs"]
+    inline
     #[path = "../../../sys/page.rs"]
     page
     #[path = "../../../sys/slot.rs"]

@@ -5,8 +5,8 @@
 
 use crate::sys::page_tests::block;
 use crate::table::meta::{CHOSEN, IDLE, INCOMPRESSIBLE};
-use crate::table::{Stored, Table};
-use crate::table_tests::{full_table, mm_stat, noise, raw, read, HUGE};
+use crate::table::{Anywhere, Stored, Table};
+use crate::table_tests::{full_table, mm_stat, noise, peek, raw, read, HUGE};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -136,15 +136,15 @@ impl Model {
 fn store(table: &Table, model: &mut Model, index: u64, content: Content) {
     let room = model.alloc(&content);
     let entry = match content {
-        Content::Pattern(pattern) => table.pattern(pattern, 0, model.limit),
+        Content::Pattern(pattern) => table.pattern(pattern, Anywhere, model.limit),
         Content::Compressed(_, priority, _) => table
-            .compressed(&content.bytes(), priority, 0, model.limit)
+            .compressed(&content.bytes(), priority, Anywhere, model.limit)
             .map(|entry| entry.expect("short enough")),
         Content::Raw(_) => raw(table, &content.bytes(), model.limit),
     };
     assert_eq!(entry.is_ok(), room, "{content:?}");
     if let Ok(entry) = entry {
-        table.place(index).unwrap().store(entry);
+        table.walk().find_or_make(index).unwrap().store(entry);
         model.huge_since += u64::from(matches!(content, Content::Raw(_)));
         let block = Block {
             content,
@@ -258,7 +258,7 @@ fn compare(table: &Table, model: &Model) {
                 _ => None,
             },
         };
-        assert_eq!(table.peek_pattern(index), peeked, "block {index}");
+        assert_eq!(peek(table, index), peeked, "block {index}");
         match model.blocks.get(&index) {
             Some(block) => compare_block(table, index, block),
             None => assert!(table.lock(index).is_none_or(|slot| slot.info().is_none())),

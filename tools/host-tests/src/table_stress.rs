@@ -4,7 +4,7 @@
 
 use crate::random::Random;
 use crate::sync::atomic::hesitate;
-use crate::table::{Stored, Table};
+use crate::table::{Anywhere, Stored, Table};
 use crate::table_tests::{full_table, mm_stat, noise, raw, HUGE};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Barrier;
@@ -23,16 +23,22 @@ type Owners = [AtomicU64; PLACES];
 /// Stores something that says itself what it is.
 fn store(table: &Table, index: u64, number: u64) {
     let entry = match number % 4 {
-        0 => table.pattern(number & 0xffff, 0, 0),
-        1 => table.pattern(number | 0x0123_4567_0000_0000, 0, 0),
+        0 => table.pattern(number & 0xffff, Anywhere, 0),
+        1 => table.pattern(number | 0x0123_4567_0000_0000, Anywhere, 0),
         2 => {
             let len = 1 + number as usize % (HUGE - 1);
             let data = vec![len as u8; len];
-            table.compressed(&data, 0, 0, 0).map(|entry| entry.unwrap())
+            table
+                .compressed(&data, 0, Anywhere, 0)
+                .map(|entry| entry.unwrap())
         }
         _ => raw(table, &noise(number), 0),
     };
-    table.place(index).unwrap().store(entry.unwrap());
+    table
+        .walk()
+        .find_or_make(index)
+        .unwrap()
+        .store(entry.unwrap());
 }
 
 /// Reads a block, and checks that it is one that somebody stored.

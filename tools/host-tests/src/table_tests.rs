@@ -7,7 +7,7 @@ use crate::prelude::{EINVAL, ENOMEM};
 use crate::sys::ffi::{set_next_distance, set_object_budget};
 use crate::sys::page::Source;
 use crate::sys::page_tests::{aligned, block};
-use crate::table::{Entry, Shape, Stored, Table};
+use crate::table::{Anywhere, Entry, Shape, Stored, Table};
 
 /// Longer than this is not worth storing compressed; see the stand-in for zsmalloc.
 pub(crate) const HUGE: usize = 3625;
@@ -29,6 +29,14 @@ pub(crate) fn full_table(blocks: u64, backing: u64) -> Table {
         backing: Some(backing),
     };
     Table::new(c"test", shape).unwrap()
+}
+
+/// The pattern that a block is filled with, as a read sees it without a lock.
+pub(crate) fn peek(table: &Table, index: u64) -> Option<u64> {
+    match table.walk().find(index) {
+        Some(place) => place.pattern(),
+        None => Some(0),
+    }
 }
 
 pub(crate) fn mm_stat(table: &Table, limit_pages: u64) -> String {
@@ -55,7 +63,7 @@ pub(crate) fn noise(seed: u64) -> Vec<u8> {
 
 pub(crate) fn raw(table: &Table, bytes: &[u8], limit: u64) -> crate::prelude::Result<Entry> {
     aligned(bytes, |bytes| {
-        table.raw(Source::from_slice(bytes).unwrap(), 0, limit)
+        table.raw(Source::from_slice(bytes).unwrap(), Anywhere, limit)
     })
 }
 
@@ -88,7 +96,7 @@ fn an_empty_table_reads_as_zeros_and_takes_no_memory() {
     let table = table(1 << 28);
     assert_eq!(table.blocks(), 1 << 28);
     for index in [0, 1, 511, 512, (1 << 28) - 1] {
-        assert_eq!(table.peek_pattern(index), Some(0));
+        assert_eq!(peek(&table, index), Some(0));
         assert!(table.lock(index).is_none());
         table.free_soon(index);
     }
@@ -101,9 +109,13 @@ fn an_empty_table_reads_as_zeros_and_takes_no_memory() {
 fn one_written_block_of_a_tebibyte_takes_two_pages() {
     let before = pages();
     let table = table(1 << 28);
-    let entry = table.pattern(7, 0, 0).unwrap();
-    table.place((1 << 28) - 1).unwrap().store(entry);
-    assert_eq!(table.peek_pattern((1 << 28) - 1), Some(7));
+    let entry = table.pattern(7, Anywhere, 0).unwrap();
+    table
+        .walk()
+        .find_or_make((1 << 28) - 1)
+        .unwrap()
+        .store(entry);
+    assert_eq!(peek(&table, (1 << 28) - 1), Some(7));
     assert_eq!(pages(), before + 2);
     drop(table);
     assert_eq!(pages(), before, "not all pages were freed");
@@ -113,13 +125,17 @@ fn one_written_block_of_a_tebibyte_takes_two_pages() {
 fn blocks_behind_the_end_cannot_be_written_and_read_as_zeros() {
     let table = table(5);
     for index in [5, 6, 511, 512, 1 << 18, 1 << 40, u64::MAX] {
-        assert_eq!(table.place(index).err(), Some(EINVAL), "{index}");
-        assert_eq!(table.peek_pattern(index), Some(0), "{index}");
+        assert_eq!(
+            table.walk().find_or_make(index).err(),
+            Some(EINVAL),
+            "{index}"
+        );
+        assert_eq!(peek(&table, index), Some(0), "{index}");
         table.free_soon(index);
     }
     table.free_range(3, u64::MAX);
     table.free_range(u64::MAX, u64::MAX);
-    assert!(table.place(4).is_ok());
+    assert!(table.walk().find_or_make(4).is_ok());
 }
 
 #[test]
@@ -144,15 +160,15 @@ fn freeing_a_range_frees_all_of_it_and_nothing_beside_it() {
         (1 << 18, 1),
     ] {
         for index in written {
-            let entry = table.pattern(index + 1, 0, 0).unwrap();
-            table.place(index).unwrap().store(entry);
+            let entry = table.pattern(index + 1, Anywhere, 0).unwrap();
+            table.walk().find_or_make(index).unwrap().store(entry);
         }
         table.free_range(first, count);
         for index in written {
             let freed = index >= first && index - first < count;
             let expected = if freed { 0 } else { index + 1 };
             assert_eq!(
-                table.peek_pattern(index),
+                peek(&table, index),
                 Some(expected),
                 "{first} {count} {index}"
             );
@@ -166,12 +182,12 @@ fn no_memory_for_slots_is_an_error_and_what_was_allocated_is_used_later() {
     let table = table(1 << 20);
     for budget in [0, 1] {
         set_page_budget(budget);
-        assert_eq!(table.place(0).err(), Some(ENOMEM));
-        assert_eq!(table.peek_pattern(0), Some(0));
+        assert_eq!(table.walk().find_or_make(0).err(), Some(ENOMEM));
+        assert_eq!(peek(&table, 0), Some(0));
     }
     set_page_budget(1);
     assert!(
-        table.place(0).is_ok(),
+        table.walk().find_or_make(0).is_ok(),
         "the node is there from the second try"
     );
     set_page_budget(usize::MAX);
@@ -183,12 +199,15 @@ fn no_memory_for_slots_is_an_error_and_what_was_allocated_is_used_later() {
 fn no_memory_for_an_object_is_an_error_and_leaves_what_is_there() {
     let table = table(1);
     let old = raw(&table, &noise(1), 0).unwrap();
-    table.place(0).unwrap().store(old);
+    table.walk().find_or_make(0).unwrap().store(old);
     set_object_budget(0);
     assert_eq!(raw(&table, &noise(2), 0).err(), Some(ENOMEM));
-    assert_eq!(table.compressed(&[1; 100], 0, 0, 0).err(), Some(ENOMEM));
     assert_eq!(
-        table.pattern(0x0123_4567_89ab_cdef, 0, 0).err(),
+        table.compressed(&[1; 100], 0, Anywhere, 0).err(),
+        Some(ENOMEM)
+    );
+    assert_eq!(
+        table.pattern(0x0123_4567_89ab_cdef, Anywhere, 0).err(),
         Some(ENOMEM)
     );
     set_object_budget(usize::MAX);
@@ -199,8 +218,11 @@ fn no_memory_for_an_object_is_an_error_and_leaves_what_is_there() {
 #[test]
 fn an_object_out_of_reach_is_an_error_and_leaves_what_is_there() {
     let table = table(1);
-    let entry = table.compressed(&[1; 100], 0, 0, 0).unwrap().unwrap();
-    table.place(0).unwrap().store(entry);
+    let entry = table
+        .compressed(&[1; 100], 0, Anywhere, 0)
+        .unwrap()
+        .unwrap();
+    table.walk().find_or_make(0).unwrap().store(entry);
     set_next_distance(1 << 50);
     assert!(raw(&table, &noise(2), 0).is_err());
     assert_eq!(read(&table, 0), [1; 100]);
@@ -212,13 +234,13 @@ fn the_limit_refuses_what_goes_over_it_and_shows_how_far_it_went() {
     let table = table(8);
     for index in 0..2 {
         let entry = raw(&table, &noise(index), 2).unwrap();
-        table.place(index).unwrap().store(entry);
+        table.walk().find_or_make(index).unwrap().store(entry);
     }
     assert_eq!(raw(&table, &noise(2), 2).err(), Some(ENOMEM));
-    assert_eq!(table.compressed(&[1], 0, 0, 2).err(), Some(ENOMEM));
+    assert_eq!(table.compressed(&[1], 0, Anywhere, 2).err(), Some(ENOMEM));
     // A pattern in the slot takes no room of the pool.
-    let entry = table.pattern(9, 0, 2).unwrap();
-    table.place(2).unwrap().store(entry);
+    let entry = table.pattern(9, Anywhere, 2).unwrap();
+    table.walk().find_or_make(2).unwrap().store(entry);
     assert_eq!(
         mm_stat(&table, 2),
         "   12288     8192     8192     8192    12288        1        0        2        2\n"
@@ -227,11 +249,11 @@ fn the_limit_refuses_what_goes_over_it_and_shows_how_far_it_went() {
     assert_eq!(columns(&table)[4], 8192);
     // Room is made by freeing, and by a larger limit.
     assert!(raw(&table, &noise(2), 3)
-        .map(|entry| table.place(3).unwrap().store(entry))
+        .map(|entry| table.walk().find_or_make(3).unwrap().store(entry))
         .is_ok());
     table.free_range(0, 2);
     let entry = raw(&table, &noise(3), 2).unwrap();
-    table.place(0).unwrap().store(entry);
+    table.walk().find_or_make(0).unwrap().store(entry);
     assert_eq!(read(&table, 0), noise(3));
     assert_eq!(read(&table, 3), noise(2));
 }
@@ -241,15 +263,24 @@ fn a_block_that_hardly_compresses_is_not_stored_compressed() {
     let table = table(1);
     for len in [HUGE, HUGE + 1, 4095, 4096, 4097, 10_000] {
         assert!(
-            table.compressed(&vec![1; len], 0, 0, 0).unwrap().is_none(),
+            table
+                .compressed(&vec![1; len], 0, Anywhere, 0)
+                .unwrap()
+                .is_none(),
             "{len}"
         );
     }
-    let entry = table.compressed(&vec![1; HUGE - 1], 0, 0, 0).unwrap();
-    table.place(0).unwrap().store(entry.expect("short enough"));
+    let entry = table
+        .compressed(&vec![1; HUGE - 1], 0, Anywhere, 0)
+        .unwrap();
+    table
+        .walk()
+        .find_or_make(0)
+        .unwrap()
+        .store(entry.expect("short enough"));
     assert_eq!(columns(&table)[..2], [4096, HUGE as u64 - 1]);
     assert_eq!(
-        table.compressed(&[], 0, 0, 0).err(),
+        table.compressed(&[], 0, Anywhere, 0).err(),
         Some(EINVAL),
         "nothing at all"
     );
@@ -267,7 +298,10 @@ fn compaction_is_counted_in_pages() {
 fn a_priority_that_no_slot_can_tell_is_an_error() {
     let table = table(1);
     for priority in [4, 5, usize::MAX] {
-        assert_eq!(table.compressed(&[1], priority, 0, 0).err(), Some(EINVAL));
+        assert_eq!(
+            table.compressed(&[1], priority, Anywhere, 0).err(),
+            Some(EINVAL)
+        );
     }
     assert_eq!(columns(&table)[2..4], [0, 0]);
 }
@@ -286,8 +320,8 @@ fn what_is_stored_is_found_without_looking_at_all_of_the_disk() {
     let table = table(1 << 32);
     let written = [0, 511, 512, 1 << 18, (1 << 18) + 5, 1 << 31, (1 << 32) - 1];
     for index in written {
-        let entry = table.pattern(1, 0, 0).unwrap();
-        table.place(index).unwrap().store(entry);
+        let entry = table.pattern(1, Anywhere, 0).unwrap();
+        table.walk().find_or_make(index).unwrap().store(entry);
     }
     let stored = |range| table.stored(range).collect::<Vec<_>>();
     assert_eq!(stored(0..u64::MAX), written);
@@ -346,8 +380,8 @@ fn accesses_are_noted_in_units_of_67_ms_where_that_is_wanted() {
     // Reading what was never written notes nothing.
     table.touch(7);
     assert_eq!(table.last_access(7), Some(0));
-    let entry = table.pattern(1, 0, 0).unwrap();
-    table.place(7).unwrap().store(entry);
+    let entry = table.pattern(1, Anywhere, 0).unwrap();
+    table.walk().find_or_make(7).unwrap().store(entry);
     assert_eq!(table.last_access(7), Some(5 * UNIT));
     assert_eq!(table.last_access(8), Some(0));
     set_time(9 * UNIT - 1);
@@ -369,12 +403,12 @@ fn what_a_table_takes_is_counted() {
     let plain = table(1 << 20);
     // Four nodes, a pointer each.
     assert_eq!(plain.bytes(), 4 * 8);
-    plain.place(0).unwrap();
+    plain.walk().find_or_make(0).unwrap();
     assert_eq!(plain.bytes(), 4 * 8 + 2 * 4096);
     let full = full_table(1 << 20, 129);
     // Leaves of times cover twice as much; three words of the map.
     assert_eq!(full.bytes(), 4 * 8 + 2 * 8 + 3 * 8);
-    full.place(0).unwrap();
+    full.walk().find_or_make(0).unwrap();
     assert_eq!(full.bytes(), 4 * 8 + 2 * 8 + 3 * 8 + 4 * 4096);
     assert_eq!(pages(), before + 6);
 }

@@ -31,6 +31,9 @@ pub(crate) mod directory {
     pub(crate) unsafe trait Entry {}
 }
 
+#[path = "stand_in/inline.rs"]
+pub(crate) mod inline;
+
 #[path = "stand_in/waitbit.rs"]
 pub(crate) mod waitbit;
 

@@ -13,6 +13,7 @@ use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::cell::Cell;
 
 pub(crate) const MAX_ERRNO: u32 = 4095;
+pub(crate) const NUMA_NO_NODE: c_int = -1;
 
 /// A page, which is mapped where it is.
 #[repr(C, align(4096))]
