@@ -5,7 +5,9 @@
 //! (`virtual`, see the package rzram-vsmp), or the guest's own clock (`wall`), which means something where there is KVM.
 //! What comes out is one file with all results, from which the package rzram-figures makes tables and plots.
 
+pub mod kept;
 mod sets;
+mod symbols;
 
 use crate::{
     ctx::Ctx,
@@ -25,6 +27,7 @@ use std::{
     process::{Command, ExitCode},
     time::{Duration, Instant},
 };
+use symbols::Symbols;
 
 /// The program that works in the guest.
 const LOAD: &str = "rzram-load";
@@ -46,6 +49,9 @@ pub struct Args {
     /// Say which sets there are
     #[arg(long)]
     list: bool,
+    /// Only measure the ratios that "make check" looks at, and write them to tools/kept.toml
+    #[arg(long)]
+    record: bool,
 }
 
 impl Args {
@@ -80,7 +86,8 @@ struct Collector {
     rest: Vec<u8>,
     others: String,
     expected: usize,
-    ticker: Ticker,
+    /// Says how far it is; nothing where something else does.
+    ticker: Option<Ticker>,
 }
 
 impl Sink for Collector {
@@ -96,13 +103,16 @@ impl Sink for Collector {
         }
         let (done, all) = (self.runs.len(), self.expected);
         let last = self.runs.last().map(|run| run.cell.to_string());
-        self.ticker
-            .tick(&format!("{done} of {all}, {}", last.unwrap_or_default()));
+        if let Some(ticker) = &mut self.ticker {
+            ticker.tick(&format!("{done} of {all}, {}", last.unwrap_or_default()));
+        }
         Ok(())
     }
 
     fn err(&mut self, data: &[u8]) -> Result<()> {
-        self.ticker.clear();
+        if let Some(ticker) = &mut self.ticker {
+            ticker.clear();
+        }
         eprint!("{}", String::from_utf8_lossy(data));
         Ok(())
     }
@@ -126,9 +136,19 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
     let out = args.out.clone().unwrap_or_else(|| ctx.cache.join("bench"));
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
     let platform = Platform::ensure(ctx)?;
-    let mut files = module::fresh(ctx, &platform.kernel)?;
-    let load = workspace::cargo_program(ctx, LOAD, LOAD)?;
-    files.push((LOAD.to_owned(), fs::read(load)?));
+    let files = guest_files(ctx, &platform)?;
+    if args.record {
+        let measured = measure(ctx, &platform, &kept::set(), &files, true)?;
+        let ratios = kept::ratios(&measured.runs);
+        kept::record(ctx, &ratios)?;
+        for ratio in ratios {
+            println!(
+                "{} {} {}: {:.3}",
+                ratio.load, ratio.codec, ratio.data, ratio.ratio
+            );
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
 
     let mut results = Results {
         machine: machine(&platform),
@@ -143,7 +163,7 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
             set.about
         );
         let start = Instant::now();
-        let measured = measure(ctx, &platform, set, &files)
+        let measured = measure(ctx, &platform, set, &files, true)
             .with_context(|| format!("{}: no results", set.name))?;
         eprintln!(
             "bench: {}: {} results in {} s",
@@ -160,6 +180,24 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
     }
     report(ctx, &out)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What guests get that measure.
+pub fn guest_files(ctx: &Ctx, platform: &Platform) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut files = module::fresh(ctx, &platform.kernel)?;
+    let load = workspace::cargo_program(ctx, LOAD, LOAD)?;
+    files.push((LOAD.to_owned(), fs::read(load)?));
+    Ok(files)
+}
+
+/// Measures what is recorded, without a word; the ratios.
+pub fn measure_kept(
+    ctx: &Ctx,
+    platform: &Platform,
+    files: &[(String, Vec<u8>)],
+) -> Result<Vec<kept::Kept>> {
+    let measured = measure(ctx, platform, &kept::set(), files, false)?;
+    Ok(kept::ratios(&measured.runs))
 }
 
 /// Where the figures come from.
@@ -201,16 +239,15 @@ fn measure(
     platform: &Platform,
     set: &Set,
     files: &[(String, Vec<u8>)],
+    aloud: bool,
 ) -> Result<Measured> {
-    let share = ctx.cache.join("bench-share");
-    let _ = fs::remove_dir_all(&share);
-    fs::create_dir_all(&share)?;
-    let marks = share.join("marks");
+    let share = Scratch::new(ctx)?;
+    let marks = share.0.join("marks");
     let profiled = matches!(set.meter, Meter::Virtual { sample } if sample > 0);
     let mut spec = Spec {
         cpus: set.cpus,
         mem: set.memory,
-        share: profiled.then(|| share.clone()),
+        share: profiled.then(|| share.0.clone()),
         icount: set.meter == Meter::Icount,
         append: set.append.clone(),
         timeout: Some(SILENCE),
@@ -232,10 +269,12 @@ fn measure(
         rest: Vec::new(),
         others: String::new(),
         expected: set.expected,
-        ticker: Ticker::new("bench"),
+        ticker: aloud.then(|| Ticker::new("bench")),
     };
     let ending = platform.run(&spec, &mut collector)?;
-    collector.ticker.clear();
+    if let Some(ticker) = &mut collector.ticker {
+        ticker.clear();
+    }
     check(ctx, &ending, &collector)?;
     let mut runs = collector.runs;
     let mut profiles = Vec::new();
@@ -256,7 +295,7 @@ fn measure(
             run.virtual_time = Some(span);
         }
         if profiled {
-            let symbols = Symbols::read(&share.join("kallsyms"))?;
+            let symbols = Symbols::read(&share.0.join("kallsyms"))?;
             profiles = marks
                 .samples
                 .iter()
@@ -271,6 +310,23 @@ fn measure(
         runs,
         profiles,
     })
+}
+
+/// A directory for what a guest and QEMU leave; it goes away with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(ctx: &Ctx) -> Result<Self> {
+        let dir = ctx.cache.join(format!("bench-{}", std::process::id()));
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// A guest that failed has no results.
@@ -312,64 +368,6 @@ fn plugin(ctx: &Ctx) -> Result<PathBuf> {
     Ok(ctx.target.join("release/librzram_vsmp.so"))
 }
 
-/// Functions of a guest's kernel and modules, by address.
-struct Symbols(Vec<(u64, String)>);
-
-impl Symbols {
-    fn read(file: &Path) -> Result<Self> {
-        let text = fs::read_to_string(file)
-            .with_context(|| format!("the guest left no {}", file.display()))?;
-        let mut symbols: Vec<(u64, String)> = text
-            .lines()
-            .filter_map(|line| {
-                let mut words = line.split_whitespace();
-                let address = u64::from_str_radix(words.next()?, 16).ok()?;
-                if !matches!(words.next()?, "t" | "T" | "w" | "W") {
-                    return None;
-                }
-                let name = words.next()?.to_owned();
-                Some((
-                    address,
-                    match words.next() {
-                        Some(module) => format!("{} {module}", demangled(&name)),
-                        None => name,
-                    },
-                ))
-            })
-            .collect();
-        symbols.sort();
-        Ok(Self(symbols))
-    }
-
-    fn name(&self, address: u64) -> &str {
-        match self.0.partition_point(|(start, _)| *start <= address) {
-            0 => "user space",
-            at => &self.0[at - 1].1,
-        }
-    }
-
-    fn count(&self, samples: &[(u64, u64)]) -> BTreeMap<String, u64> {
-        let mut counts = BTreeMap::new();
-        for (address, count) in samples {
-            let name = if *address < 1 << 63 {
-                "user space"
-            } else {
-                self.name(*address)
-            };
-            *counts.entry(name.to_owned()).or_default() += count;
-        }
-        counts
-    }
-}
-
-/// The path in a name as rustc makes it, without crates' hashes; other names as they are.
-fn demangled(name: &str) -> String {
-    match rustc_demangle::try_demangle(name) {
-        Ok(path) => format!("{path:#}"),
-        Err(_) => name.to_owned(),
-    }
-}
-
 /// Makes tables and plots of what is in `out`.
 fn report(ctx: &Ctx, out: &Path) -> Result<()> {
     quietly(
@@ -386,23 +384,6 @@ fn report(ctx: &Ctx, out: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn samples_are_counted_by_function() {
-        let symbols = Symbols(vec![
-            (0xffff_0000_0000_1000, "a".into()),
-            (0xffff_0000_0000_2000, "b rzram".into()),
-        ]);
-        let counts = symbols.count(&[
-            (0xffff_0000_0000_1000, 2),
-            (0xffff_0000_0000_1fff, 3),
-            (0xffff_0000_0000_2001, 4),
-            (0x1000, 5),
-        ]);
-        let expected = [("a", 5), ("b rzram", 4), ("user space", 5)];
-        let expected = expected.map(|(name, count)| (name.to_owned(), count));
-        assert_eq!(counts, BTreeMap::from(expected));
-    }
 
     #[test]
     fn names_of_sets_differ_and_are_found() {

@@ -3,6 +3,7 @@
 
 mod guests;
 mod host;
+mod kept;
 mod lexer;
 mod libtest;
 mod oracle;
@@ -65,6 +66,7 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
         match report.time("building for the guests", || {
             let mut items = oracle::items(ctx, &platform, &memory, args)?;
             items.extend(guests::items(ctx, &platform, &memory, args)?);
+            items.extend(kept::items(ctx, &platform, &memory, args)?);
             anyhow::Ok(items)
         }) {
             Ok(items) => {

@@ -124,6 +124,36 @@ fn settle(seconds: u32) -> (String, usize) {
     (format!("sleep {seconds}; {symbols}"), 0)
 }
 
+/// What is measured with each commit: a write and a read for each algorithm that both modules have.
+pub fn kept() -> Set {
+    let call = |codecs, data| {
+        let call = Bench {
+            codecs,
+            data,
+            requests: &["16K"],
+            threads: 1,
+            loads: &["write", "read"],
+            region: "1M",
+            repeat: 1,
+        };
+        call.command()
+    };
+    let mut set = set(
+        "kept",
+        "what make check looks at",
+        Meter::Icount,
+        1,
+        &[
+            ("insmod ./rzram_lz4hc.ko; ".to_owned(), 0),
+            call(&["lz4", "lz4hc", "zstd", "deflate"], &["half"]),
+            // All of it is the driver's work.
+            call(&["lz4"], &["zero", "byte", "random"]),
+        ],
+    );
+    set.memory = 512 << 20;
+    set
+}
+
 /// All sets; with fewer cells each if `quick`.
 pub fn all(quick: bool) -> Vec<Set> {
     let requests: &[&str] = if quick {
