@@ -6,7 +6,7 @@
 MAKEFLAGS += --no-print-directory
 xtask := tools/bootstrap xtask --
 
-.PHONY: all module install modules_install demo check clippy fmt fmt-check doc rust-analyzer update-kernel clean distclean help
+.PHONY: all module install modules_install demo check check-debug clippy fmt fmt-check doc rust-analyzer update-kernel clean distclean help
 
 all: module
 
@@ -21,6 +21,9 @@ demo:
 
 check:
 	@$(xtask) check $(if $(ONLY),--only '$(ONLY)')
+
+check-debug:
+	@$(xtask) check --kernel debug $(if $(ONLY),--only '$(ONLY)')
 
 clippy:
 	@$(xtask) clippy
@@ -52,6 +55,7 @@ help:
 	@echo 'make install            install the rzram.ko that was built into /lib/modules (DESTDIR=DIR: below DIR)'
 	@echo 'make demo               set everything up and show in a guest what rzram does'
 	@echo 'make check              set everything up and run all tests (ONLY=TEXT: those with TEXT in their name)'
+	@echo 'make check-debug        run the tests in guests with a debug kernel, which is built first (ONLY=TEXT as above)'
 	@echo 'make clippy             lint the module and the tools'
 	@echo 'make fmt, fmt-check     format them, or say where they are not formatted'
 	@echo 'make doc                write the documentation of the sources'

@@ -3,6 +3,7 @@
 
 mod command;
 mod mounts;
+mod watch;
 
 use anyhow::{Context, Result};
 use rzram_init::{end_mark, failure_line, start_mark, status_line, Boot, BOOT_FILE, PORT_CTL};
@@ -36,8 +37,16 @@ fn start() -> Result<(Boot, File)> {
 fn run(boot: &Boot, mut control: File) -> ! {
     kernel_log(&start_mark(&boot.nonce));
     let result = mounts::more(boot.share).and_then(|()| {
-        settings();
+        settings(boot.patience);
         command::run(boot)
+    });
+    let result = result.and_then(|code| {
+        let wrong = match boot.leaks {
+            true => watch::look(|line| kernel_log(&format!("rzram-init: {line}")))?,
+            false => Vec::new(),
+        };
+        anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("; "));
+        Ok(code)
     });
     kernel_log(&end_mark(&boot.nonce));
     let line = match result {
@@ -68,19 +77,22 @@ fn port(number: u32) -> Result<File> {
 }
 
 /// From here on a warning, a hang or a stall ends the guest, as it would not on an ordinary machine.
-fn settings() {
-    const SETTINGS: [(&str, &str); 6] = [
-        ("kernel/panic_on_warn", "1"),
-        ("kernel/hung_task_timeout_secs", "60"),
-        ("kernel/hung_task_panic", "1"),
-        ("kernel/panic_on_rcu_stall", "1"),
-        ("kernel/hostname", "rzram"),
-        ("kernel/printk_ratelimit", "0"),
+fn settings(patience: u32) {
+    let hung = 60 * patience;
+    let lockup = (10 * patience).min(60); // a soft lockup takes twice as long; the watchdog takes no more
+    let settings = [
+        ("/proc/sys/kernel/panic_on_warn", 1),
+        ("/proc/sys/kernel/hung_task_timeout_secs", hung),
+        ("/proc/sys/kernel/hung_task_panic", 1),
+        ("/proc/sys/kernel/panic_on_rcu_stall", 1),
+        ("/proc/sys/kernel/watchdog_thresh", lockup),
+        ("/proc/sys/kernel/printk_ratelimit", 0),
     ];
-    for (name, value) in SETTINGS {
+    for (file, value) in settings {
         // A kernel without the setting has nothing to set.
-        let _ = fs::write(format!("/proc/sys/{name}"), value);
+        let _ = fs::write(file, value.to_string());
     }
+    let _ = fs::write("/proc/sys/kernel/hostname", "rzram");
 }
 
 fn kernel_log(text: &str) {

@@ -46,6 +46,26 @@ pub fn entry(
     watched: &[&str],
     make: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
+    entry_with(ctx, name, watched, false, make)
+}
+
+/// The same where `make` can go on with what an interrupted run has left.
+pub fn entry_going_on(
+    ctx: &Ctx,
+    name: &str,
+    watched: &[&str],
+    make: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    entry_with(ctx, name, watched, true, make)
+}
+
+fn entry_with(
+    ctx: &Ctx,
+    name: &str,
+    watched: &[&str],
+    goes_on: bool,
+    make: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
     let dir = ctx.cache.join(name);
     if is_whole(&dir) {
         return Ok(dir);
@@ -55,13 +75,17 @@ pub fn entry(
         return Ok(dir);
     }
     if dir.exists() {
-        match dir.join(MANIFEST).exists() {
-            true => eprintln!("xtask: files of {name} are missing or changed; making it anew"),
-            false => {
-                eprintln!("xtask: found a half-made {name} of an interrupted run; making it anew")
-            }
+        let was_whole = dir.join(MANIFEST).exists();
+        let found = match was_whole {
+            true => "files missing or changed in",
+            false => "a half-made",
+        };
+        if goes_on && !was_whole {
+            eprintln!("xtask: found {found} {name}; going on with it");
+        } else {
+            eprintln!("xtask: found {found} {name}; making it anew");
+            remove(&dir)?;
         }
-        remove(&dir)?;
     }
     fs::create_dir_all(&dir)?;
     make(&dir)?;
@@ -147,6 +171,7 @@ mod tests {
             cache: cache.clone(),
             target: cache.clone(),
             flavour: "amd64".into(),
+            kernel: crate::kernel::Kind::Stock,
         };
         let mut made = 0;
         let mut ensure = || {
@@ -168,6 +193,18 @@ mod tests {
         assert_eq!(ensure()?.1, 3, "a missing file");
         fs::remove_file(dir.join(MANIFEST))?;
         assert_eq!(ensure()?.1, 4, "an interrupted run");
+        fs::remove_file(dir.join(MANIFEST))?;
+        let left = |dir: &Path| {
+            assert!(dir.join("files/one").exists(), "nothing was kept");
+            Ok(())
+        };
+        entry_going_on(&ctx, "thing", &["files"], left)?;
+        fs::remove_file(dir.join("files/one"))?;
+        let gone = |dir: &Path| {
+            assert!(!dir.join("files").exists(), "damage was kept");
+            Ok(())
+        };
+        assert!(entry_going_on(&ctx, "thing", &["files"], gone).is_err());
         Ok(fs::remove_dir_all(cache)?)
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Where things are: the source tree, the cache, and the kernel flavour that is asked for.
 
+use crate::kernel::Kind;
 use anyhow::{Context, Result};
 use std::{env, path::PathBuf};
 
@@ -15,11 +16,13 @@ pub struct Ctx {
     pub target: PathBuf,
     /// The Debian kernel flavour: `amd64`, `rt-amd64`, `cloud-amd64`.
     pub flavour: String,
+    /// Which kernel guests boot.
+    pub kernel: Kind,
 }
 
 impl Ctx {
     /// Reads the environment that tools/bootstrap sets up.
-    pub fn from_env(flavour: &str) -> Result<Self> {
+    pub fn from_env(flavour: &str, kernel: Kind) -> Result<Self> {
         let dir = |name: &str| {
             env::var_os(name)
                 .map(PathBuf::from)
@@ -30,6 +33,7 @@ impl Ctx {
             cache: dir("RZRAM_CACHE")?,
             target: dir("CARGO_TARGET_DIR")?,
             flavour: flavour.to_owned(),
+            kernel,
         };
         std::fs::create_dir_all(ctx.logs())?;
         Ok(ctx)

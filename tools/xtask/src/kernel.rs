@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Debian's stock kernel: which one, its image and modules, and a build tree in which Rust modules can be built.
+//! Debian's stock kernel: which one, its image and modules, and a build tree in which Rust modules can be built; and the
+//! debug kernel that is made from its source.
 //!
 //! Debian's header packages carry no Rust metadata, so the build tree is made from the source package of the same
 //! version with the packaged configuration and symbol table. It fits the stock kernel because the compiler is the same.
+
+pub mod debug;
 
 use crate::{apt, cache, ctx::Ctx, progress::Job};
 use anyhow::{bail, Context, Result};
@@ -34,23 +37,42 @@ pub struct Release {
     pub source: String,
 }
 
+/// What a kernel is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// Debian's own.
+    Stock,
+    /// One that watches memory, locks and leaks.
+    Debug,
+}
+
 /// A kernel in the cache, ready to build against and to boot.
 #[derive(Clone, Debug)]
 pub struct Kernel {
+    /// What it is for.
+    pub kind: Kind,
     /// Which one it is.
     pub release: Release,
     /// The unpacked source.
     pub source: PathBuf,
     /// The prepared build tree (KDIR).
     pub build: PathBuf,
-    /// `lib/modules/NAME` of the stock kernel.
+    /// Its `lib/modules/NAME`.
     pub modules: PathBuf,
 }
 
 impl Kernel {
-    /// The stock kernel's bootable image.
+    /// The bootable image.
     pub fn image(&self) -> PathBuf {
         self.modules.join("vmlinuz")
+    }
+
+    /// What make has to be told when it builds for this kernel.
+    pub fn make_args(&self) -> &'static [&'static str] {
+        match self.kind {
+            Kind::Stock => &[],
+            Kind::Debug => &debug::MAKE,
+        }
     }
 }
 
@@ -83,7 +105,15 @@ impl Want {
     }
 }
 
-/// Returns the kernel to boot in guests; resolves, fetches and prepares what the cache lacks.
+/// Returns the kernel of this kind that guests boot; makes what the cache lacks.
+pub fn ensure_kind(ctx: &Ctx, kind: Kind) -> Result<Kernel> {
+    match kind {
+        Kind::Stock => ensure(ctx),
+        Kind::Debug => debug::ensure(ctx),
+    }
+}
+
+/// Returns the stock kernel; resolves, fetches and prepares what the cache lacks.
 pub fn ensure(ctx: &Ctx) -> Result<Kernel> {
     ensure_wanted(ctx, &Want::Newest(ctx.flavour.clone()))
 }
@@ -124,6 +154,7 @@ fn ensure_wanted(ctx: &Ctx, want: &Want) -> Result<Kernel> {
     ];
     let dir = cache::entry(ctx, &name, &watched, |dir| make(ctx, &release, dir))?;
     Ok(Kernel {
+        kind: Kind::Stock,
         source: dir.join("src"),
         build: dir.join("build"),
         modules: dir.join(modules),

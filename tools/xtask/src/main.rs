@@ -27,6 +27,15 @@ struct Cli {
     /// Debian kernel flavour: amd64, rt-amd64 or cloud-amd64
     #[arg(long, global = true, default_value = "amd64", env = "RZRAM_FLAVOUR")]
     flavour: String,
+    /// The kernel that guests boot: Debian's own, or one built from its source that watches memory, locks and leaks
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "stock",
+        env = "RZRAM_KERNEL"
+    )]
+    kernel: kernel::Kind,
     #[command(subcommand)]
     task: Task,
 }
@@ -84,17 +93,17 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {
-    let ctx = Ctx::from_env(&cli.flavour)?;
+    let ctx = Ctx::from_env(&cli.flavour, cli.kernel)?;
     match cli.task {
         Task::Kernel { update } => {
             if update {
                 kernel::update(&ctx)?;
             }
-            let kernel = kernel::ensure(&ctx)?;
+            let kernel = kernel::ensure_kind(&ctx, ctx.kernel)?;
             println!("{} {}", kernel.release.name, kernel.build.display());
         }
         Task::Guest => {
-            let kernel = kernel::ensure(&ctx)?;
+            let kernel = kernel::ensure_kind(&ctx, ctx.kernel)?;
             println!("{}", guest::userland(&ctx)?.display());
             println!("{}", guest::modules(&ctx, &kernel)?.display());
         }

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Building the module for a prepared kernel, with Kbuild.
 
-use crate::{cache, ctx::Ctx, kernel, kernel::Kernel, progress::Ticker};
+use crate::{
+    cache,
+    ctx::Ctx,
+    kernel,
+    kernel::{Kernel, Kind},
+    progress::Ticker,
+};
 use anyhow::{bail, Context, Result};
 use nix::fcntl::Flock;
 use std::{
@@ -83,15 +89,31 @@ const FILES: [&str; 2] = ["rzram.ko", "rzram_lz4hc.ko"];
 
 /// Builds the modules where they are out of date and reads them; make's output is shown only when it fails.
 pub fn fresh(ctx: &Ctx, kernel: &Kernel) -> Result<Vec<(String, Vec<u8>)>> {
-    let _lock = lock(ctx)?;
+    let _lock;
+    let dir = match kernel.kind {
+        Kind::Stock => {
+            _lock = lock(ctx)?;
+            ctx.tree.clone()
+        }
+        // The tree's rzram.ko is for the stock kernel, and `MO=` accepts no tree in which something was built.
+        Kind::Debug => {
+            let name = format!("module-{}", cache::key(&(&ctx.tree, &kernel.release)));
+            _lock = cache::lock(ctx, &name)?;
+            let dir = ctx.cache.join(name);
+            mirror(&ctx.tree, &dir)?;
+            dir
+        }
+    };
     quietly(
-        "building rzram.ko",
-        make(&ctx.tree, &kernel.build).arg("modules"),
+        &format!("building rzram.ko for {}", kernel.release.name),
+        make(&dir, &kernel.build)
+            .args(kernel.make_args())
+            .arg("modules"),
     )?;
     FILES
         .into_iter()
         .map(|name| {
-            let file = ctx.tree.join(name);
+            let file = dir.join(name);
             let content =
                 fs::read(&file).with_context(|| format!("the build made no {}", file.display()))?;
             Ok((name.to_owned(), content))

@@ -2,9 +2,11 @@
 //! Running long commands with their output in a log, and a sign of life on stderr while they run.
 
 use anyhow::{bail, Context, Result};
+use nix::sys::{prctl::set_pdeathsig, signal::Signal};
 use std::{
     fs::{File, OpenOptions},
     io::{IsTerminal, Write},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread::sleep,
@@ -59,6 +61,11 @@ impl Job {
         let log = OpenOptions::new().append(true).open(&self.log)?;
         writeln!(&log, "+ {command:?}")?;
         let program = command.get_program().to_string_lossy().into_owned();
+        // SAFETY: between fork and exec only a system call is made.
+        unsafe {
+            // Nobody writes into the cache when this process, and its lock, are gone.
+            command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGTERM)?));
+        }
         let mut child = command
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

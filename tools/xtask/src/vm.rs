@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Guests: Debian's stock kernel, the userland of the guest module, and one command that runs as root in it.
+//! Guests: Debian's stock kernel or the debug kernel, the userland of the guest module, and one command that runs as root in it.
 
 pub mod accel;
 mod boot;
@@ -7,7 +7,12 @@ mod klog;
 mod qemu;
 mod run;
 
-use crate::{ctx::Ctx, guest, kernel, kernel::Kernel, module, workspace};
+use crate::{
+    ctx::Ctx,
+    guest, kernel,
+    kernel::{Kernel, Kind},
+    module, workspace,
+};
 use anyhow::{bail, Result};
 use std::{
     io::Write,
@@ -49,6 +54,9 @@ pub struct Args {
     /// Leave rzram.ko out, and do not build it
     #[arg(long)]
     no_module: bool,
+    /// Look for leaks when COMMAND has ended (debug kernel only; unloads rzram and takes half a minute)
+    #[arg(long)]
+    leaks: bool,
     /// Print the kernel's log to stderr as it comes
     #[arg(long)]
     klog: bool,
@@ -76,6 +84,8 @@ pub struct Spec {
     pub timeout: Option<Duration>,
     /// Whether the command gets this process's terminal.
     pub terminal: bool,
+    /// Whether to look for leaks when the command has ended; see [`Platform::finds_leaks`].
+    pub leaks: bool,
     /// Whether the kernel's log goes to stderr as well.
     pub klog: bool,
     /// The command.
@@ -95,6 +105,7 @@ impl Default for Spec {
             append: String::new(),
             timeout: Some(Duration::from_secs(600)),
             terminal: false,
+            leaks: false,
             klog: false,
             argv: Vec::new(),
             files: Vec::new(),
@@ -120,7 +131,7 @@ impl Platform {
         let (kernel, userland, init) = thread::scope(|scope| {
             // Neither needs both processors all the time, so the one fills the other's gaps.
             let rest = scope.spawn(|| anyhow::Ok((guest::userland(ctx)?, boot::init(ctx)?)));
-            let kernel = kernel::ensure(ctx)?;
+            let kernel = kernel::ensure_kind(ctx, ctx.kernel)?;
             match rest.join() {
                 Ok(rest) => rest.map(|(userland, init)| (kernel, userland, init)),
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -135,6 +146,28 @@ impl Platform {
         };
         platform.accel = accel::choose(ctx, &platform)?;
         Ok(platform)
+    }
+
+    /// How many times longer than on the stock kernel everything may take.
+    pub fn patience(&self) -> u32 {
+        match self.kernel.kind {
+            Kind::Stock => 1,
+            Kind::Debug => 5,
+        }
+    }
+
+    /// What a guest needs where it has `bytes` on the stock kernel.
+    pub fn memory(&self, bytes: u64) -> u64 {
+        match self.kernel.kind {
+            Kind::Stock => bytes,
+            // KASAN takes an eighth; records of leaks, owners and freed objects, and a larger kernel the rest.
+            Kind::Debug => bytes + bytes / 4 + (256 << 20),
+        }
+    }
+
+    /// Whether guests can look for leaks.
+    pub fn finds_leaks(&self) -> bool {
+        self.kernel.kind == Kind::Debug
     }
 
     /// Boots a guest and runs its command to the end.
@@ -188,6 +221,7 @@ pub fn main(ctx: &Ctx, args: Args) -> Result<ExitCode> {
         append: args.append,
         timeout: (!args.shell).then(|| Duration::from_secs(args.timeout)),
         terminal: args.shell,
+        leaks: args.leaks,
         klog: args.klog,
         argv: args.command,
         files: Vec::new(),
@@ -197,6 +231,9 @@ pub fn main(ctx: &Ctx, args: Args) -> Result<ExitCode> {
         [] => bail!("no command given: tools/vm [OPTION]... -- COMMAND..."),
         [line] => spec.argv = vec!["bash".into(), "-c".into(), line.clone()],
         _ => {}
+    }
+    if args.leaks && !platform.finds_leaks() {
+        bail!("--leaks: the stock kernel does not look for leaks; add --kernel debug");
     }
     if !args.no_module && ctx.has_module() {
         spec.files.extend(module::fresh(ctx, &platform.kernel)?);

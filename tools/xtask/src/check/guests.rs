@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Tests that need a kernel with rzram: each binary of tools/guest/tests runs in a guest of its own.
 //!
-//! A line `// vm: --cpus N --mem SIZE --timeout SECS --append ARGS --icount` near the head of a test's source says what
-//! its guest is to be like.
+//! A line `// vm: --cpus N --mem SIZE --timeout SECS --append ARGS --icount --kernel stock|debug` near the head of a test's
+//! source says what its guest is to be like. Programs run on both kernels unless they name one.
 
 use super::{guest_files, libtest, report::Outcome, Args, Item};
 use crate::{
     ctx::Ctx,
+    kernel::Kind,
     vm::{memory, Ending, Platform, Sink, Spec},
     workspace,
 };
 use anyhow::{bail, Context, Result};
+use clap::ValueEnum;
 use std::{
     path::PathBuf,
     sync::{Arc, Condvar, Mutex, PoisonError},
@@ -50,8 +52,18 @@ pub fn items<'a>(
             .cloned()
             .collect();
         if !wanted.is_empty() {
-            let spec = spec_of(&built.source)
+            let (mut spec, only) = spec_of(&built.source)
                 .with_context(|| format!("{}: bad vm: line", built.source.display()))?;
+            if only.is_some_and(|kind| kind != ctx.kernel) {
+                println!(
+                    "check: guest: {}: left out, it is for the other kernel",
+                    built.name
+                );
+                continue;
+            }
+            spec.mem = platform.memory(spec.mem);
+            spec.timeout = spec.timeout.map(|limit| limit * platform.patience());
+            spec.leaks = platform.finds_leaks();
             let whole = wanted.len() == all.len();
             binaries.push(Binary {
                 name: built.name,
@@ -169,7 +181,7 @@ impl Sink for Output {
 }
 
 /// What the `// vm:` lines of a source ask for.
-fn spec_of(source: &std::path::Path) -> Result<Spec> {
+fn spec_of(source: &std::path::Path) -> Result<(Spec, Option<Kind>)> {
     let text = std::fs::read_to_string(source)?;
     let lines: Vec<&str> = text
         .lines()
@@ -179,7 +191,8 @@ fn spec_of(source: &std::path::Path) -> Result<Spec> {
     parse_spec(&lines.join(" "))
 }
 
-fn parse_spec(text: &str) -> Result<Spec> {
+fn parse_spec(text: &str) -> Result<(Spec, Option<Kind>)> {
+    let mut only = None;
     let mut spec = Spec {
         timeout: Some(Duration::from_secs(280)),
         ..Spec::default()
@@ -200,10 +213,13 @@ fn parse_spec(text: &str) -> Result<Spec> {
                 spec.append.push(' ');
                 spec.append.push_str(value()?);
             }
+            "--kernel" => {
+                only = Some(Kind::from_str(value()?, false).map_err(anyhow::Error::msg)?);
+            }
             _ => bail!("unknown option {option}"),
         }
     }
-    Ok(spec)
+    Ok((spec, only))
 }
 
 /// The host's memory, shared out among guests so that two of them do not push it into swapping.
@@ -254,12 +270,16 @@ mod tests {
 
     #[test]
     fn vm_lines() -> Result<()> {
-        let spec = parse_spec("--cpus 4 --mem 1G --timeout 90 --append a=1 --append b")?;
+        let (spec, only) = parse_spec("--cpus 4 --mem 1G --timeout 90 --append a=1 --append b")?;
         assert_eq!(
             (spec.cpus, spec.mem, spec.timeout),
             (4, 1 << 30, Some(Duration::from_secs(90)))
         );
         assert_eq!(spec.append, " a=1 b");
+        assert_eq!(only, None);
+        assert_eq!(parse_spec("--kernel debug")?.1, Some(Kind::Debug));
+        assert_eq!(parse_spec("--kernel stock")?.1, Some(Kind::Stock));
+        assert!(parse_spec("--kernel other").is_err());
         assert!(parse_spec("--frob").is_err());
         assert!(parse_spec("--cpus").is_err());
         Ok(())

@@ -74,11 +74,11 @@ pub fn choose(ctx: &Ctx, platform: &Platform) -> Result<Accel> {
     }
     eprintln!(
         "vm: trying whether KVM works here (once, at most {} s)",
-        PROBE_TIME.as_secs()
+        (PROBE_TIME * platform.patience()).as_secs()
     );
     let spec = Spec {
         argv: vec!["true".into()],
-        timeout: Some(PROBE_TIME),
+        timeout: Some(PROBE_TIME * platform.patience()),
         ..Spec::default()
     };
     let works = match platform.run_with(Accel::Kvm, &spec, &mut Silent) {

@@ -36,6 +36,8 @@ pub fn initrd(platform: &Platform, spec: &Spec, nonce: &str) -> Result<File> {
         argv: spec.argv.clone(),
         terminal: spec.terminal.then(terminal_size),
         share: spec.share.is_some(),
+        patience: platform.patience(),
+        leaks: spec.leaks,
         env: environment(spec),
     };
     let mut archive = Archive::new(BufWriter::new(file));

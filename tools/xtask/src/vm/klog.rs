@@ -2,10 +2,13 @@
 //! Reading the guest kernel's log as it comes, and recognising the lines after which the guest has failed.
 
 /// Texts that a healthy kernel never prints.
-const TROUBLE: [&str; 19] = [
+const TROUBLE: [&str; 24] = [
     "Initramfs unpacking failed",
     "Kernel panic",
     "BUG: ",
+    "kernel BUG at ",
+    "list_add corruption",
+    "list_del corruption",
     "WARNING: ",
     "Oops: ",
     "general protection fault",
@@ -20,7 +23,9 @@ const TROUBLE: [&str; 19] = [
     "INFO: possible recursive locking",
     "refcount_t: ",
     "soft lockup",
-    "new suspected memory leaks",
+    "INFO: lockdep is turned off",
+    "kmemleak: Kernel memory leak detector disabled",
+    "kmemleak: Cannot allocate a kmemleak_object structure",
     "rcu: INFO: ",
 ];
 
@@ -77,6 +82,10 @@ fn message(line: &str) -> &str {
 
 fn is_trouble(line: &str) -> bool {
     let message = message(line);
+    // The allocator's way of putting it: "BUG kmalloc-64 (Tainted: G): Redzone overwritten".
+    if message.starts_with("BUG ") {
+        return true;
+    }
     TROUBLE.iter().any(|text| {
         message.match_indices(text).any(|(at, _)| {
             // "DEBUG: " is no "BUG: ".
@@ -105,6 +114,24 @@ mod tests {
             "WARNING: possible circular locking dependency detected",
             "INFO: task sh:99 blocked for more than 60 seconds.",
             "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+            "BUG: KASAN: slab-use-after-free in rzram_do_things+0x1c/0x30 [rzram]",
+            "BUG: KASAN: slab-out-of-bounds in _RNvNtCs1234_5rzram3sys4poke+0x1/0x2 [rzram]",
+            "BUG: sleeping function called from invalid context at kernel/locking/mutex.c:591",
+            "BUG: scheduling while atomic: sh/99/0x00000002",
+            "[ BUG: Invalid wait context ]",
+            "BUG: MAX_LOCKDEP_CHAIN_HLOCKS too low!",
+            "BUG kmalloc-64 (Tainted: G           O       ): Redzone overwritten",
+            "WARNING: inconsistent lock state",
+            "WARNING: bad unlock balance detected!",
+            "WARNING: suspicious RCU usage",
+            "WARNING: sh/99 still has locks held!",
+            "INFO: trying to register non-static key.",
+            "kmemleak: Kernel memory leak detector disabled",
+            "UBSAN: array-index-out-of-bounds in drivers/block/brd.c:1:2",
+            "kernel BUG at lib/list_debug.c:32!",
+            "list_add corruption. next->prev should be prev (ffff88800), but was 0000000000000000. (next=ffff88800).",
+            "watchdog: BUG: soft lockup - CPU#0 stuck for 104s! [sh:99]",
+            "BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 46s!",
             "Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1] SMP NOPTI",
         ] {
             assert_eq!(trouble(&format!("[    1.000000] {line}\r\n")).as_deref(), Some(line));
@@ -119,6 +146,8 @@ mod tests {
             "Out of memory: Killed process 99 (sh)",
             "Call Trace:",
             "page allocation failure: order:0",
+            "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)", // init judges them
+            "FAULT_INJECTION: forcing a failure.",
         ] {
             assert_eq!(trouble(&format!("[    1.000000] {line}\n")), None);
         }

@@ -2,6 +2,7 @@
 //! Starting QEMU: its arguments, and the sockets that carry the guest's console and ports.
 
 use super::{accel::Accel, Platform, Spec};
+use crate::kernel::Kind;
 use anyhow::{Context, Result};
 use nix::{
     fcntl::{fcntl, FcntlArg, FdFlag, OFlag},
@@ -143,7 +144,7 @@ pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Re
     builder.command.arg("-kernel").arg(platform.kernel.image());
     builder.args(["-initrd", &format!("/proc/self/fd/{}", initrd.as_raw_fd())]);
     builder.inherited.push(initrd.into());
-    builder.args(["-append", &parameters(spec)]);
+    builder.args(["-append", &parameters(platform, spec)]);
 
     let console = builder.console()?;
     builder.args([
@@ -206,7 +207,7 @@ pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Re
 /// The kernel's command line.
 const PARAMETERS: &str = concat!(
     // A guest that is broken ends at once, and says all that it has to say.
-    "console=ttyS0 ignore_loglevel oops=panic panic=-1 rcupdate.rcu_cpu_stall_timeout=60",
+    "console=ttyS0 ignore_loglevel oops=panic panic=-1",
     // Calibrations of clocks against each other go wrong on a busy host.
     " tsc=reliable no_timer_check lpj=4000000",
     // They would keep a CPU busy when the command has long begun.
@@ -215,6 +216,17 @@ const PARAMETERS: &str = concat!(
     " initramfs_options=size=100%",
 );
 
-fn parameters(spec: &Spec) -> String {
-    format!("{PARAMETERS} {}", spec.append)
+fn parameters(platform: &Platform, spec: &Spec) -> String {
+    let stall = (60 * platform.patience()).min(300); // RCU takes no more
+    let watching = match platform.kernel.kind {
+        Kind::Stock => "",
+        // While the kernel finds out what its CPU can do, it does not know for a moment that pages have five levels, and an
+        // interrupt in that moment makes KASAN take addresses for wild ones.
+        Kind::Debug => " no5lvl",
+    };
+    let owners = if spec.leaks { " page_owner=on" } else { "" };
+    format!(
+        "{PARAMETERS} rcupdate.rcu_cpu_stall_timeout={stall}{watching}{owners} {}",
+        spec.append
+    )
 }

@@ -48,13 +48,18 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// The kernel's log from the start of the command; the end of it where the guest did not get so far.
+    /// The kernel's log from the start of the command; where the guest did not get so far the end of it, with what failed.
     pub fn log_since_start(&self) -> &str {
         if let Some(at) = self.log.find(&self.mark) {
             return self.log[at..].split_once('\n').map_or("", |(_, rest)| rest);
         }
-        let end = self.log.rmatch_indices('\n').nth(BOOT_LINES);
-        end.map_or(&self.log, |(at, _)| &self.log[at + 1..])
+        let lines_before = |end: usize, count| {
+            let mut ends = self.log[..end].rmatch_indices('\n');
+            ends.nth(count).map_or(0, |(at, _)| at + 1)
+        };
+        let trouble = self.failure.as_deref().and_then(|why| self.log.find(why));
+        let start = trouble.map_or(self.log.len(), |at| lines_before(at, 5));
+        &self.log[start.min(lines_before(self.log.len(), BOOT_LINES))..]
     }
 }
 
@@ -70,18 +75,20 @@ struct Guest<'a> {
     ctl: Vec<u8>,
     nonce: String,
     klog: bool,
+    last_words: Duration,
     sink: &'a mut dyn Sink,
 }
 
 /// Boots a guest and stays with it to the end.
 pub fn run(platform: &Platform, accel: Accel, spec: &Spec, sink: &mut dyn Sink) -> Result<Ending> {
+    let boot_time = BOOT_TIME * platform.patience();
     for _ in 1..BOOTS {
-        if let Some(ending) = attempt(platform, accel, spec, sink, Some(BOOT_TIME))? {
+        if let Some(ending) = attempt(platform, accel, spec, sink, Some(boot_time))? {
             return Ok(ending);
         }
         eprintln!(
             "vm: the guest did not come up within {} s; starting it again",
-            BOOT_TIME.as_secs()
+            boot_time.as_secs()
         );
     }
     let ending = attempt(platform, accel, spec, sink, None)?;
@@ -104,6 +111,7 @@ fn attempt(
         ctl: Vec::new(),
         nonce,
         klog: spec.klog,
+        last_words: LAST_WORDS * platform.patience(),
         sink,
     };
     let Some(outcome) = guest.watch(spec.timeout, boot_time)? else {
@@ -140,7 +148,7 @@ impl Guest<'_> {
             self.carry()?; // after the look at QEMU, so that its last words are not lost
             if let Some(trouble) = self.log.trouble() {
                 let since = *troubled.get_or_insert_with(Instant::now);
-                if ended.is_some() || since.elapsed() > LAST_WORDS {
+                if ended.is_some() || since.elapsed() > self.last_words {
                     return Ok(Some(Err(trouble.to_owned())));
                 }
                 continue;
@@ -172,7 +180,7 @@ impl Guest<'_> {
     fn finish(&mut self, status: i32) -> Result<Result<i32, String>> {
         let mark = end_mark(&self.nonce);
         let start = Instant::now();
-        while !self.log.has(&mark) && start.elapsed() < LAST_WORDS {
+        while !self.log.has(&mark) && start.elapsed() < self.last_words {
             self.wait(Duration::from_millis(50))?;
             self.carry()?;
             if self.qemu.child.try_wait()?.is_some() {
@@ -266,5 +274,38 @@ fn drain(stream: &mut impl Read, mut take: impl FnMut(&[u8]) -> Result<()>) -> R
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ending(log: &str, why: &str) -> Ending {
+        Ending {
+            status: 0,
+            failure: Some(why.to_owned()),
+            log: log.to_owned(),
+            mark: start_mark("nonce"),
+        }
+    }
+
+    #[test]
+    fn the_log_shows_what_failed() {
+        let lines: Vec<String> = (0..300).map(|n| format!("line {n}\n")).collect();
+        let boot = lines.concat();
+        let started = format!("{boot}{}\nafter\n", start_mark("nonce"));
+        assert_eq!(ending(&started, "no").log_since_start(), "after\n");
+        let end = ending(&boot, "no such line");
+        assert!(end.log_since_start().starts_with("line 240\n"));
+        let early = ending(&boot, "line 77");
+        assert!(early.log_since_start().starts_with("line 72\n"));
+        assert!(early.log_since_start().ends_with("line 299\n"));
+        assert!(ending(&boot, "line 299")
+            .log_since_start()
+            .starts_with("line 240\n"));
+        assert!(ending("line 1\n", "line 1")
+            .log_since_start()
+            .starts_with("line 1"));
     }
 }
