@@ -67,8 +67,10 @@ impl<T: Operations> Claim<'_, T> {
                 bindings::cpumask_test_cpu(cpu as c_int, &raw mut bindings::__cpu_possible_mask)
             };
             if possible {
+                // The sum wraps around: neither is an address by itself.
+                let this_cpus = stats.wrapping_byte_add(offset);
                 // SAFETY: This is what `per_cpu_ptr()` does. Racing readers see old or new numbers.
-                unsafe { stats.byte_add(offset).write_bytes(0, 1) };
+                unsafe { this_cpus.write_bytes(0, 1) };
             }
         }
     }
