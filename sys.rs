@@ -18,6 +18,8 @@ pub(crate) mod file;
 pub(crate) mod gendisk;
 pub(crate) mod hotplug;
 pub(crate) mod inline;
+#[cfg(CONFIG_LOCKDEP)]
+pub(crate) mod lockdep;
 mod lz4hc_table;
 mod openers;
 pub(crate) mod page;

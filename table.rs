@@ -13,6 +13,8 @@ mod guard;
 pub(crate) mod meta;
 mod times;
 
+#[cfg(CONFIG_LOCKDEP)]
+use crate::sys::lockdep::Class;
 use crate::{
     stats::{
         Contents,
@@ -77,6 +79,8 @@ pub(crate) struct Table {
     huge_class_size: usize,
     contents: Contents,
     max_used_pages: Atomic<u64>,
+    #[cfg(CONFIG_LOCKDEP)]
+    class: Class,
 }
 
 /// What a table is made for.
@@ -102,6 +106,8 @@ impl Table {
             pool,
             contents: Contents::new(),
             max_used_pages: Atomic::new(0),
+            #[cfg(CONFIG_LOCKDEP)]
+            class: Class::new(c"rzram_slot")?,
         })
     }
 
@@ -315,6 +321,11 @@ impl Owner for Table {
         let before = share(Meta::from_bits(meta), body.view());
         self.contents.apply(Share::default().instead_of(before));
         self.free_body(body);
+    }
+
+    #[cfg(CONFIG_LOCKDEP)]
+    fn class(&self) -> &Class {
+        &self.class
     }
 }
 

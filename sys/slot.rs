@@ -22,7 +22,12 @@
 //! all, who try again or announce themselves again, so the bit need not be kept for anybody.
 //!
 //! The waiters and free-requested bits are set only while the lock bit is.
+//!
+//! Lockdep cannot see a bit, so it is told, in kernels that have it, of each lock taken and let go of. That is why a guard
+//! stays in the task that made it.
 
+#[cfg(CONFIG_LOCKDEP)]
+use super::lockdep::Class;
 use super::{
     directory::Entry,
     inline::{
@@ -35,6 +40,7 @@ use super::{
         PackedHandle, //
     }, //
 };
+use core::marker::PhantomData;
 use kernel::{
     processor::cpu_relax,
     sync::atomic::{
@@ -112,6 +118,10 @@ pub(crate) trait Owner {
     /// Somebody asked for a slot to be freed while it was locked, and now the lock is about to be let go of: this is what
     /// the slot stored. Called with the lock held. Any context.
     fn freed(&self, meta: u32, body: Body);
+
+    /// What lockdep knows the locks of the slots by.
+    #[cfg(CONFIG_LOCKDEP)]
+    fn class(&self) -> &Class;
 }
 
 /// A slot as it was at one moment, without the lock: enough for what has no object.
@@ -174,7 +184,11 @@ impl Slot {
     /// Takes the lock. May sleep.
     #[inline]
     pub(crate) fn lock<'a, O: Owner>(&'a self, owner: &'a O) -> Guard<'a, O> {
-        match self.try_lock(owner) {
+        #[cfg(CONFIG_DEBUG_ATOMIC_SLEEP)]
+        kernel::task::might_sleep();
+        #[cfg(CONFIG_LOCKDEP)]
+        owner.class().acquired(false);
+        match self.take(owner) {
             Some(guard) => guard,
             None => self.lock_contended(owner),
         }
@@ -183,6 +197,15 @@ impl Slot {
     /// Takes the lock if it is free. Any context.
     #[inline]
     pub(crate) fn try_lock<'a, O: Owner>(&'a self, owner: &'a O) -> Option<Guard<'a, O>> {
+        let guard = self.take(owner)?;
+        #[cfg(CONFIG_LOCKDEP)]
+        owner.class().acquired(true);
+        Some(guard)
+    }
+
+    /// Takes the lock if it is free, and leaves telling lockdep to the caller.
+    #[inline]
+    fn take<'a, O: Owner>(&'a self, owner: &'a O) -> Option<Guard<'a, O>> {
         let mut seen = inline::look(&self.0);
         while seen & LOCK == 0 {
             match inline::exchange(&self.0, seen, seen | LOCK, Side::Take) {
@@ -197,7 +220,7 @@ impl Slot {
     fn lock_contended<'a, O: Owner>(&'a self, owner: &'a O) -> Guard<'a, O> {
         for _ in 0..waitbit::SPINS {
             cpu_relax();
-            if let Some(guard) = self.try_lock(owner) {
+            if let Some(guard) = self.take(owner) {
                 return guard;
             }
         }
@@ -283,6 +306,7 @@ pub(crate) struct Guard<'a, O: Owner> {
     ///
     /// Owns the body, in place of the word in memory, for as long as the guard lives.
     content: u64,
+    _in_this_task: PhantomData<*const ()>,
 }
 
 impl<'a, O: Owner> Guard<'a, O> {
@@ -294,6 +318,7 @@ impl<'a, O: Owner> Guard<'a, O> {
             owner,
             seen,
             content: seen & !LOCK_BITS,
+            _in_this_task: PhantomData,
         }
     }
 
@@ -360,6 +385,8 @@ impl<O: Owner> Drop for Guard<'_, O> {
     /// Lets go of the lock, and empties the slot if somebody asked for that meanwhile.
     #[inline]
     fn drop(&mut self) {
+        #[cfg(CONFIG_LOCKDEP)]
+        self.owner.class().released();
         let word = &self.slot.0;
         if inline::exchange(word, self.seen, self.content, Side::LetGo).is_err() {
             self.unlock_contended();

@@ -3,11 +3,15 @@
 //! watching at all.
 
 use anyhow::{bail, Context, Result};
-use nix::{errno::Errno, unistd::sync};
+use nix::{
+    errno::Errno,
+    kmod::{delete_module, DeleteModuleFlags},
+    unistd::sync,
+};
 use rzram_init::{leaks, stray_pages, Leak};
 use std::{
+    ffi::CStr,
     fs,
-    path::Path,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -57,16 +61,21 @@ pub fn look(log: impl Fn(&str)) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
+/// The modules that are ours, those that use others first.
+const MODULES: [&CStr; 2] = [c"rzram", c"rzram_lz4hc"];
+
 fn unload() -> nix::Result<()> {
     let start = Instant::now();
-    while Path::new("/sys/module/rzram").exists() {
-        match nix::kmod::delete_module(c"rzram", nix::kmod::DeleteModuleFlags::O_NONBLOCK) {
-            // A reference may be let go of late, by a worker or by udev-like readers.
-            Err(Errno::EAGAIN | Errno::EBUSY) if start.elapsed() < MIN_AGE => {
-                sleep(Duration::from_millis(100))
+    for module in MODULES {
+        loop {
+            match delete_module(module, DeleteModuleFlags::O_NONBLOCK) {
+                // A reference may be let go of late, by a worker.
+                Err(Errno::EAGAIN | Errno::EBUSY) if start.elapsed() < MIN_AGE => {
+                    sleep(Duration::from_millis(100))
+                }
+                Ok(()) | Err(Errno::ENOENT) => break,
+                result => return result,
             }
-            Err(Errno::ENOENT) => break,
-            result => return result,
         }
     }
     Ok(())
