@@ -67,11 +67,12 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
             scope.spawn(|| queue.work(&report));
         }
         match report.time("building for the guests", || {
-            let mut items = match ctx.kernel {
-                Kind::Stock => oracle::items(ctx, &platform, &memory, args)?,
-                Kind::Debug => Vec::new(),
-            };
-            items.extend(guests::items(ctx, &platform, &memory, args)?);
+            let guests = || guests::items(ctx, &platform, &memory, args);
+            if ctx.kernel == Kind::Debug {
+                return guests();
+            }
+            let mut items = oracle::items(ctx, &platform, &memory, args)?;
+            items.extend(guests()?);
             items.extend(kept::items(ctx, &platform, &memory, args)?);
             anyhow::Ok(items)
         }) {
