@@ -6,7 +6,7 @@
 MAKEFLAGS += --no-print-directory
 xtask := tools/bootstrap xtask --
 
-.PHONY: all module install modules_install demo check check-debug clippy fmt fmt-check doc rust-analyzer update-kernel clean distclean help
+.PHONY: all module install modules_install demo check check-debug soak clippy fmt fmt-check doc rust-analyzer update-kernel clean distclean help
 
 all: module
 
@@ -24,6 +24,9 @@ check:
 
 check-debug:
 	@$(xtask) check --kernel debug $(if $(ONLY),--only '$(ONLY)')
+
+soak:
+	@$(xtask) soak $(if $(OPERATIONS),--operations '$(OPERATIONS)') $(if $(SEED),--seed '$(SEED)')
 
 clippy:
 	@$(xtask) clippy
@@ -56,6 +59,7 @@ help:
 	@echo 'make demo               set everything up and show in a guest what rzram does'
 	@echo 'make check              set everything up and run all tests (ONLY=TEXT: those with TEXT in their name)'
 	@echo 'make check-debug        run the tests in guests with a debug kernel, which is built first (ONLY=TEXT as above)'
+	@echo 'make soak               do a million random things and compare with a model (OPERATIONS=N, SEED=N)'
 	@echo 'make clippy             lint the module and the tools'
 	@echo 'make fmt, fmt-check     format them, or say where they are not formatted'
 	@echo 'make doc                write the documentation of the sources'

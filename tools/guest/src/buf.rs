@@ -4,8 +4,9 @@
 //! bytes on both sides.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
 
-use anyhow::{bail, ensure, Result};
+use anyhow::{ensure, Result};
 
 use crate::PAGE;
 
@@ -97,37 +98,55 @@ pub struct Guarded {
 /// Guard bytes on each side, at least.
 const GUARD: usize = 2 * PAGE;
 
-fn guard_byte(at: usize) -> u8 {
-    // Not a constant: a copy of the wrong guard bytes is noticed as well.
-    (at as u32).wrapping_mul(0x9e37_79b9).to_be_bytes()[0] ^ 0xa5
-}
+/// Guard bytes before a buffer, at most: a part of a page more.
+const SIDE: usize = GUARD + PAGE;
+
+/// What is before a buffer, and then what is behind one. Not a constant: a copy of the wrong guard bytes is noticed as well.
+static GUARDS: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let byte = |at: u32| at.wrapping_mul(0x9e37_79b9).to_be_bytes()[0] ^ 0xa5;
+    (0..2 * SIDE as u32).map(byte).collect()
+});
 
 impl Guarded {
     /// A buffer of `len` bytes, `shift` bytes past a page boundary.
     pub fn new(len: usize, shift: usize) -> Result<Guarded> {
-        let start = GUARD + shift;
-        let mut map = Mapping::new((start + len + GUARD).next_multiple_of(PAGE))?;
-        for (at, byte) in map.iter_mut().enumerate() {
-            *byte = guard_byte(at);
-        }
-        Ok(Guarded { map, start, len })
+        let mut this = Guarded::room_for(len)?;
+        this.becomes(len, shift)?;
+        Ok(this)
+    }
+
+    /// A buffer that can become one of up to `most` bytes, again and again.
+    pub fn room_for(most: usize) -> Result<Guarded> {
+        Ok(Guarded {
+            map: Mapping::new(most.next_multiple_of(PAGE) + GUARD + SIDE)?,
+            start: GUARD,
+            len: 0,
+        })
+    }
+
+    /// Makes this a buffer of `len` bytes, `shift` bytes past a page boundary, between new guard bytes.
+    pub fn becomes(&mut self, len: usize, shift: usize) -> Result<()> {
+        (self.start, self.len) = (GUARD + shift % PAGE, len);
+        let (start, end) = (self.start, self.start + len);
+        ensure!(
+            end + GUARD <= self.map.len(),
+            "no room for {len} bytes, {shift} past a page"
+        );
+        self.map[..start].copy_from_slice(&GUARDS[..start]);
+        self.map[end..end + GUARD].copy_from_slice(&GUARDS[SIDE..][..GUARD]);
+        Ok(())
     }
 
     /// Fails if anything outside the buffer has changed.
     pub fn check_guards(&self) -> Result<()> {
-        let outside = (0..self.start).chain(self.start + self.len..self.map.len());
-        for at in outside {
-            if self.map[at] != guard_byte(at) {
-                bail!(
-                    "a guard byte {} bytes {} the buffer changed\n  expected: {:#04x}\n  came:     {:#04x}",
-                    if at < self.start { self.start - at } else { at - self.start - self.len + 1 },
-                    if at < self.start { "before" } else { "after" },
-                    guard_byte(at),
-                    self.map[at],
-                );
-            }
-        }
-        Ok(())
+        let (start, end) = (self.start, self.start + self.len);
+        let (before, behind) = (&self.map[..start], &self.map[end..end + GUARD]);
+        crate::blk::equal("the bytes before the buffer", &GUARDS[..start], before)?;
+        crate::blk::equal(
+            "the bytes behind the buffer",
+            &GUARDS[SIDE..][..GUARD],
+            behind,
+        )
     }
 }
 

@@ -49,6 +49,15 @@ impl Templates {
         Templates((0..TEMPLATES).map(make).collect())
     }
 
+    fn random() -> Templates {
+        let make = |n| {
+            let mut page = vec![0; PAGE];
+            pattern::fill(Kind::Random, n, &mut page);
+            (Kind::Random, page)
+        };
+        Templates((0..TEMPLATES).map(make).collect())
+    }
+
     /// Fills `page` with what page `index` holds for `seed`.
     fn fill(&self, seed: u32, index: u64, page: &mut [u8]) {
         let mut rng = Rng::new(u64::from(seed), index);
@@ -86,6 +95,14 @@ impl Hog {
             seeds: vec![0; pages],
             backwards: false,
             templates: Templates::new(),
+        })
+    }
+
+    /// The same, to be filled with what does not compress.
+    pub fn of_random(bytes: u64) -> Result<Hog> {
+        Ok(Hog {
+            templates: Templates::random(),
+            ..Hog::new(bytes)?
         })
     }
 

@@ -14,6 +14,7 @@ pub mod disk;
 pub mod hog;
 pub mod installed;
 pub mod kernel;
+pub mod model;
 pub mod module;
 pub mod oracle;
 pub mod pattern;

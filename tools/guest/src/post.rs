@@ -225,7 +225,7 @@ pub fn compressed(disk: &Disk) -> Result<u64> {
     Ok(disk.mm()?.compr)
 }
 
-/// A block device in memory, `/dev/ram0`. One at a time.
+/// Block devices in memory, from `/dev/ram0` on. One of these at a time.
 pub struct Ram;
 
 impl Ram {
@@ -234,8 +234,19 @@ impl Ram {
 
     /// A device of `kib` KiB.
     pub fn new(kib: u64) -> Result<Ram> {
-        run("modprobe", &["brd", "rd_nr=1", &format!("rd_size={kib}")])?;
+        Self::several(1, kib)
+    }
+
+    /// `count` devices of `kib` KiB each.
+    pub fn several(count: u32, kib: u64) -> Result<Ram> {
+        let args = ["brd", &format!("rd_nr={count}"), &format!("rd_size={kib}")];
+        run("modprobe", &args)?;
         Ok(Ram)
+    }
+
+    /// The node of device `n`.
+    pub fn node(n: u32) -> String {
+        format!("/dev/ram{n}")
     }
 }
 

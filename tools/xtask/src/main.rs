@@ -69,6 +69,15 @@ enum Task {
     Bench(bench::Args),
     /// Show in a guest what rzram does
     Demo,
+    /// Do random things to disks in a guest, compared with a model, for as long as one likes
+    Soak {
+        /// How many
+        #[arg(long, default_value_t = 1_000_000)]
+        operations: u64,
+        /// What they follow from; another one each time, without
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// Format the module's sources and the tools
     Fmt {
         /// Only say where they are not formatted
@@ -112,6 +121,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Task::Check(args) => return check::main(&ctx, &args),
         Task::Bench(args) => return bench::main(&ctx, &args),
         Task::Demo => return vm::demo(&ctx),
+        Task::Soak { operations, seed } => return vm::soak(&ctx, operations, seed),
         Task::Fmt { check } => {
             let kernel = kernel::ensure(&ctx)?;
             module::pass("rustfmt of the tools", &mut workspace::rustfmt(&ctx, check))?;

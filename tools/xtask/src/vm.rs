@@ -267,6 +267,30 @@ pub fn demo(ctx: &Ctx) -> Result<ExitCode> {
     Ok(conclude(ctx, &ending, start))
 }
 
+/// The soak subcommand: the guest program `model`, without a limit to its time.
+pub fn soak(ctx: &Ctx, operations: u64, seed: Option<u64>) -> Result<ExitCode> {
+    let platform = Platform::ensure(ctx)?;
+    let mut argv = vec![
+        "./rzram-guest".to_owned(),
+        "model".into(),
+        "--progress".into(),
+    ];
+    argv.push(format!("--operations={operations}"));
+    argv.extend(seed.map(|seed| format!("--seed={seed}")));
+    let mut spec = Spec {
+        mem: 1 << 30,
+        timeout: None,
+        argv,
+        ..Spec::default()
+    };
+    spec.files.extend(module::fresh(ctx, &platform.kernel)?);
+    spec.files.extend(workspace::guest_programs(ctx)?);
+    eprintln!("soak: booting a guest: {}", platform.describe(&spec));
+    let start = Instant::now();
+    let ending = platform.run(&spec, &mut Live)?;
+    Ok(conclude(ctx, &ending, start))
+}
+
 /// Turns a guest's end into an exit status; what went wrong is printed with the kernel's log.
 pub fn conclude(ctx: &Ctx, ending: &Ending, start: Instant) -> ExitCode {
     match &ending.failure {
