@@ -96,6 +96,26 @@ impl<T: Entry> Link<T> {
     }
 }
 
+/// From this size on, memory is asked for before it is taken.
+const LARGE: u64 = 1 << 20;
+
+/// Whether there is room for `bytes` that are allocated in one go: `ENOMEM` for what is large and more than half of what the
+/// machine has to give. Such an allocation would not just fail: it would have others killed first. May sleep.
+pub(crate) fn room_for(bytes: u64) -> Result {
+    if bytes < LARGE {
+        return Ok(());
+    }
+    // SAFETY: No requirements.
+    let pages = unsafe { bindings::si_mem_available() };
+    let available = u64::try_from(pages)
+        .unwrap_or(0)
+        .saturating_mul(PAGE_SIZE as u64);
+    if bytes > available / 2 {
+        return Err(ENOMEM);
+    }
+    Ok(())
+}
+
 /// Finds entries by the number of their block.
 pub(crate) struct Directory<T: Entry> {
     root: KVVec<Link<Link<T>>>,
@@ -110,6 +130,7 @@ impl<T: Entry> Directory<T> {
     /// A directory for `blocks` blocks, with nothing in it. May sleep.
     pub(crate) fn new(blocks: u64) -> Result<Self> {
         let nodes = usize::try_from(blocks.div_ceil((FAN_OUT * Self::LEAF) as u64))?;
+        room_for((nodes as u64).saturating_mul(size_of::<usize>() as u64))?;
         let mut root = KVVec::with_capacity(nodes, GFP_KERNEL | __GFP_NOWARN)?;
         for _ in 0..nodes {
             root.push(Link(Atomic::new(ptr::null_mut())), GFP_KERNEL)?;

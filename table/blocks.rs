@@ -5,6 +5,7 @@
 //! A bitmap without a lock: a block may be given back in atomic context. A search goes on where the last one found
 //! something, so that filling a device does not look at its first blocks again and again.
 
+use crate::sys::directory::room_for;
 use core::iter::repeat_with;
 use kernel::{
     prelude::*,
@@ -31,7 +32,8 @@ impl Blocks {
     /// `count` blocks that are free. May sleep.
     pub(super) fn new(count: u64) -> Result<Self> {
         let len = usize::try_from(count.div_ceil(BITS))?;
-        let mut words = KVVec::with_capacity(len, GFP_KERNEL)?;
+        room_for(count / 8)?;
+        let mut words = KVVec::with_capacity(len, GFP_KERNEL | __GFP_NOWARN)?;
         for word in repeat_with(|| Atomic::new(0u64)).take(len) {
             words.push(word, GFP_KERNEL)?;
         }

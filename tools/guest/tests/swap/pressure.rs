@@ -18,7 +18,7 @@ const P: u64 = PAGE as u64;
 const OUT: u64 = 12 * MIB;
 
 /// Uses the disk as swap while `body` runs.
-fn as_swap(
+pub fn as_swap(
     disk: &Disk,
     algorithm: &str,
     size: &str,

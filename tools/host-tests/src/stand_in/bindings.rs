@@ -44,6 +44,11 @@ pub(crate) fn set_page_budget(pages: usize) {
     BUDGET.set(pages);
 }
 
+/// Pages that the machine has to give: as many as this host could have.
+pub(crate) unsafe fn si_mem_available() -> core::ffi::c_long {
+    1 << 22
+}
+
 /// Pages that this thread has mapped and not unmapped.
 pub(crate) fn mapped() -> isize {
     MAPPED.get()
