@@ -79,6 +79,8 @@ enum Step {
     FreeSoon(u64),
     FreeRange(u64, u64),
     MoveOut(u64),
+    /// Compressed again: stored if the block is what was chosen still, which is said here.
+    Recompress(u64, Content, bool),
     Mark(u64, u32, u32),
     Touch(u64),
     SetLimit(u64),
@@ -174,8 +176,35 @@ fn move_out(table: &Table, model: &mut Model, index: u64) {
     }
 }
 
+/// Exchanges a block for one that is compressed otherwise, unless it was accessed meanwhile, or is not in memory at all.
+///
+/// The limit is not asked.
+fn recompress(table: &Table, model: &mut Model, index: u64, content: Content, chosen: bool) {
+    let Content::Compressed(_, priority, _) = content else {
+        return;
+    };
+    let limit = std::mem::take(&mut model.limit);
+    assert!(model.alloc(&content));
+    model.limit = limit;
+    let entry = table.compressed(&content.bytes(), priority, Anywhere, 0);
+    let entry = entry.expect("no limit").expect("short enough");
+    let block = model.blocks.get_mut(&index);
+    let block = block.filter(|block| block.place.is_none() && !block.content.is_pattern());
+    match (table.lock(index), block) {
+        (Some(mut guard), Some(block)) if chosen => {
+            guard.store(entry);
+            block.content = content;
+            block.flags = 0;
+        }
+        _ => table.discard(entry),
+    }
+}
+
 fn step(table: &Table, model: &mut Model, step: Step) {
     match step {
+        Step::Recompress(index, content, chosen) => {
+            recompress(table, model, index, content, chosen);
+        }
         Step::Store(index, content) => store(table, model, index, content),
         Step::Clear(index) => {
             if let Some(mut guard) = table.lock(index) {
@@ -289,11 +318,15 @@ fn patterns() -> impl Strategy<Value = u64> {
     ]
 }
 
+fn compressed() -> impl Strategy<Value = Content> {
+    (1..HUGE, 0..4usize, any::<u8>())
+        .prop_map(|(len, priority, byte)| Content::Compressed(len, priority, byte))
+}
+
 fn contents() -> impl Strategy<Value = Content> {
     prop_oneof![
         patterns().prop_map(Content::Pattern),
-        (1..HUGE, 0..4usize, any::<u8>())
-            .prop_map(|(len, priority, byte)| Content::Compressed(len, priority, byte)),
+        compressed(),
         any::<u32>().prop_map(|seed| Content::Raw(seed.into())),
     ]
 }
@@ -310,6 +343,8 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (indices(), prop_oneof![0..1000u64, Just(1 << 18), Just(u64::MAX)])
             .prop_map(|(first, count)| Step::FreeRange(first, count)),
         3 => indices().prop_map(Step::MoveOut),
+        3 => (indices(), compressed(), any::<bool>())
+            .prop_map(|(index, content, chosen)| Step::Recompress(index, content, chosen)),
         3 => (indices(), flags(), flags()).prop_map(|(index, set, cleared)| Step::Mark(index, set, cleared)),
         1 => indices().prop_map(Step::Touch),
         1 => (0..4u64).prop_map(Step::SetLimit),
