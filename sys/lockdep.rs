@@ -70,8 +70,6 @@ impl Class {
     /// The same task is about to let go of the lock.
     pub(super) fn released(&self) {
         // SAFETY: By the type invariant, and `acquired()` was called in this task.
-        unsafe {
-            bindings::lock_release(self.map.get(), Self::released as fn(&Self) as usize)
-        };
+        unsafe { bindings::lock_release(self.map.get(), Self::released as fn(&Self) as usize) };
     }
 }

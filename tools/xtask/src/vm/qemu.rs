@@ -19,6 +19,7 @@ use std::{
     os::fd::{AsRawFd, OwnedFd},
     os::unix::{net::UnixStream, process::CommandExt},
     process::{Child, Command, Stdio},
+    time::Instant,
 };
 
 /// Bytes of kernel log that may be on their way; the most that an ordinary user may ask for.
@@ -144,7 +145,7 @@ pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Re
     builder.command.arg("-kernel").arg(platform.kernel.image());
     builder.args(["-initrd", &format!("/proc/self/fd/{}", initrd.as_raw_fd())]);
     builder.inherited.push(initrd.into());
-    builder.args(["-append", &parameters(platform, spec)]);
+    builder.args(["-append", &parameters(platform, spec, accel)]);
 
     let console = builder.console()?;
     builder.args([
@@ -216,7 +217,27 @@ const PARAMETERS: &str = concat!(
     " initramfs_options=size=100%",
 );
 
-fn parameters(platform: &Platform, spec: &Spec) -> String {
+/// How fast the translator's time-stamp counter runs, in kHz: as the host's does.
+///
+/// A guest measures it against emulated timers. On a busy host these may stand still meanwhile, and then all clocks of the guest
+/// run many times too fast.
+fn tsc_khz() -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::{arch::x86_64::_rdtsc, thread::sleep, time::Duration};
+        // SAFETY: Every x86-64 processor has the instruction, and Linux lets programs use it.
+        let now = || (unsafe { _rdtsc() }, Instant::now());
+        let (ticks, start) = now();
+        sleep(Duration::from_millis(20));
+        let (later, end) = now();
+        let micros = u64::try_from((end - start).as_micros()).ok()?;
+        (later - ticks).checked_mul(1000)?.checked_div(micros)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
+fn parameters(platform: &Platform, spec: &Spec, accel: Accel) -> String {
     let stall = (60 * platform.patience()).min(300); // RCU takes no more
     let watching = match platform.kernel.kind {
         Kind::Stock => "",
@@ -224,9 +245,19 @@ fn parameters(platform: &Platform, spec: &Spec) -> String {
         // interrupt in that moment makes KASAN take addresses for wild ones.
         Kind::Debug => " no5lvl",
     };
-    let owners = if spec.leaks { " page_owner=on" } else { "" };
+    // Without per-CPU arrays of free objects, in which kmemleak finds addresses of what is gone.
+    let owners = if spec.leaks {
+        " page_owner=on slab_debug=F"
+    } else {
+        ""
+    };
+    let clock = match (accel, spec.icount) {
+        (Accel::Tcg, false) => tsc_khz().map(|khz| format!(" tsc_early_khz={khz}")),
+        _ => None,
+    };
     format!(
-        "{PARAMETERS} rcupdate.rcu_cpu_stall_timeout={stall}{watching}{owners} {}",
+        "{PARAMETERS} rcupdate.rcu_cpu_stall_timeout={stall}{watching}{owners}{} {}",
+        clock.unwrap_or_default(),
         spec.append
     )
 }
