@@ -6,7 +6,7 @@
 MAKEFLAGS += --no-print-directory
 xtask := tools/bootstrap xtask --
 
-.PHONY: all module install modules_install demo check check-debug soak clippy fmt fmt-check doc rust-analyzer update-kernel clean distclean help
+.PHONY: all module install modules_install demo check check-debug bench soak clippy fmt fmt-check doc rust-analyzer update-kernel clean distclean help
 
 all: module
 
@@ -27,6 +27,9 @@ check-debug:
 
 soak:
 	@$(xtask) soak $(if $(OPERATIONS),--operations '$(OPERATIONS)') $(if $(SEED),--seed '$(SEED)')
+
+bench:
+	@tools/bench $(if $(ONLY),--only '$(ONLY)') $(if $(OUT),--out '$(OUT)')
 
 clippy:
 	@$(xtask) clippy
@@ -60,6 +63,7 @@ help:
 	@echo 'make check              set everything up and run all tests (ONLY=TEXT: those with TEXT in their name)'
 	@echo 'make check-debug        run the tests in guests with a debug kernel, which is built first (ONLY=TEXT as above)'
 	@echo 'make soak               do a million random things and compare with a model (OPERATIONS=N, SEED=N)'
+	@echo 'make bench              measure rzram beside C zram: tables and plots (ONLY=TEXT: sets with TEXT in their name, OUT=DIR)'
 	@echo 'make clippy             lint the module and the tools'
 	@echo 'make fmt, fmt-check     format them, or say where they are not formatted'
 	@echo 'make doc                write the documentation of the sources'
