@@ -10,12 +10,10 @@
 
 mod codec;
 mod params;
+mod wlz;
 
 use crate::sys::{
-    codec::{
-        lz4hc,
-        MAX_COMPRESSED, //
-    },
+    codec::lz4hc,
     hotplug::{
         self,
         Instance,
@@ -65,17 +63,19 @@ pub(crate) enum Algorithm {
     Lz4hc,
     Zstd,
     Deflate,
+    Wlz,
 }
 
 impl Algorithm {
-    /// All of them, in the order in which zram lists them.
-    pub(crate) const ALL: [Self; 6] = [
+    /// All of them, in the order in which zram lists them, and at the end our own.
+    pub(crate) const ALL: [Self; 7] = [
         Self::LzoRle,
         Self::Lzo,
         Self::Lz4,
         Self::Lz4hc,
         Self::Zstd,
         Self::Deflate,
+        Self::Wlz,
     ];
 
     /// What a new disk uses.
@@ -90,6 +90,7 @@ impl Algorithm {
             Self::Lz4hc => "lz4hc",
             Self::Zstd => "zstd",
             Self::Deflate => "deflate",
+            Self::Wlz => "wlz",
         }
     }
 
@@ -118,7 +119,7 @@ fn buffer(len: usize) -> Result<KVVec<u8>> {
     Ok(KVVec::from_elem(0, len, GFP_KERNEL)?)
 }
 
-/// What compresses a block: the state of the algorithm, and room for the result.
+/// What compresses a block: the state of the algorithm, and room for the result if that has none.
 pub(crate) struct Press {
     setup: Arc<Setup>,
     encoder: Encoder,
@@ -129,10 +130,7 @@ impl Press {
     /// Compresses a block. What is returned may be longer than the block.
     #[inline]
     pub(crate) fn compress(&mut self, block: Source<'_>) -> Result<&[u8]> {
-        let len = self
-            .encoder
-            .compress(&self.setup, block, &mut self.output)?;
-        self.output.get(..len).ok_or(EINVAL)
+        self.encoder.compress(&self.setup, block, &mut self.output)
     }
 }
 
@@ -276,11 +274,12 @@ impl Buffers {
     }
 
     fn allocate(&self) -> Result<(Stream, Unpacker, KVVec<u8>)> {
+        let encoder = Encoder::new(&self.setup)?;
         let stream = Stream {
             press: Press {
                 setup: self.setup.clone(),
-                encoder: Encoder::new(&self.setup)?,
-                output: buffer(MAX_COMPRESSED)?,
+                output: buffer(encoder.output_len())?,
+                encoder,
             },
             bounce: buffer(BLOCK_SIZE)?,
         };

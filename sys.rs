@@ -8,6 +8,7 @@
 pub(crate) mod attr;
 pub(crate) mod backing;
 pub(crate) mod bio;
+pub(crate) mod bytes;
 pub(crate) mod class;
 pub(crate) mod clock;
 pub(crate) mod codec;

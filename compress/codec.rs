@@ -4,14 +4,18 @@
 //!
 //! A closed `enum`, so that the calls into the libraries are direct ones.
 
-use super::params::Setup;
+use super::{
+    params::Setup,
+    wlz, //
+};
 use crate::sys::{
     codec::{
         deflate,
         lz4,
         lz4hc,
         lzo,
-        zstd, //
+        zstd,
+        MAX_COMPRESSED, //
     },
     page::{
         Dest,
@@ -28,6 +32,7 @@ pub(super) enum Encoder {
     Lz4hc(lz4hc::Encoder),
     Zstd(zstd::Encoder),
     Deflate(deflate::Encoder),
+    Wlz(wlz::Encoder),
 }
 
 impl Encoder {
@@ -42,6 +47,7 @@ impl Encoder {
             Setup::Deflate { level, window_bits } => {
                 Self::Deflate(deflate::Encoder::new(*level, *window_bits)?)
             }
+            Setup::Wlz => Self::Wlz(wlz::Encoder::new()?),
         })
     }
 
@@ -54,18 +60,29 @@ impl Encoder {
             Self::Lz4hc(encoder) => encoder.bytes(),
             Self::Zstd(encoder) => encoder.bytes(),
             Self::Deflate(encoder) => encoder.bytes(),
+            Self::Wlz(encoder) => encoder.bytes(),
         }
     }
 
-    /// Compresses a block into `dst`, and returns how many bytes that took. `setup` is the one that this was made for.
+    /// Bytes that the result may take; 0 if it stays in the state.
+    pub(super) fn output_len(&self) -> usize {
+        match self {
+            Self::Wlz(_) => 0,
+            _ => MAX_COMPRESSED,
+        }
+    }
+
+    /// Compresses a block, and returns what that made: in `dst`, for which see above. `setup` is the one that this was made
+    /// for.
     #[inline]
-    pub(super) fn compress(
-        &mut self,
+    pub(super) fn compress<'a>(
+        &'a mut self,
         setup: &Setup,
         src: Source<'_>,
-        dst: &mut [u8],
-    ) -> Result<usize> {
-        match (self, setup) {
+        dst: &'a mut [u8],
+    ) -> Result<&'a [u8]> {
+        let len = match (self, setup) {
+            (Self::Wlz(encoder), _) => return Ok(encoder.compress(src)),
             (Self::LzoRle(encoder), _) => encoder.compress(src, dst),
             (Self::Lzo(encoder), _) => encoder.compress(src, dst),
             (Self::Lz4(encoder), Setup::Lz4(setup)) => encoder.compress(setup, src, dst),
@@ -73,13 +90,14 @@ impl Encoder {
             (Self::Zstd(encoder), Setup::Zstd(setup)) => encoder.compress(setup, src, dst),
             (Self::Deflate(encoder), _) => encoder.compress(src, dst),
             _ => Err(EINVAL),
-        }
+        }?;
+        dst.get(..len).ok_or(EINVAL)
     }
 }
 
 /// State for decompressing.
 pub(super) enum Decoder {
-    /// LZO, LZO-RLE, LZ4 and LZ4HC need none.
+    /// LZO, LZO-RLE, LZ4, LZ4HC and wlz need none.
     Stateless,
     Zstd(zstd::Decoder),
     Deflate(deflate::Decoder),
@@ -89,7 +107,9 @@ impl Decoder {
     /// Allocates the state. May sleep.
     pub(super) fn new(setup: &Setup) -> Result<Self> {
         Ok(match setup {
-            Setup::LzoRle | Setup::Lzo | Setup::Lz4(_) | Setup::Lz4hc(_) => Self::Stateless,
+            Setup::LzoRle | Setup::Lzo | Setup::Lz4(_) | Setup::Lz4hc(_) | Setup::Wlz => {
+                Self::Stateless
+            }
             Setup::Zstd(setup) => Self::Zstd(zstd::Decoder::new(setup)?),
             Setup::Deflate { window_bits, .. } => {
                 Self::Deflate(deflate::Decoder::new(*window_bits)?)
@@ -113,6 +133,7 @@ impl Decoder {
             (_, Setup::LzoRle | Setup::Lzo) => lzo::decompress(src, dst),
             (_, Setup::Lz4(setup)) => setup.decompress(src, dst),
             (_, Setup::Lz4hc(setup)) => setup.decompress(src, dst),
+            (_, Setup::Wlz) => wlz::decompress(src, dst),
             (Self::Zstd(decoder), Setup::Zstd(setup)) => decoder.decompress(setup, src, dst),
             (Self::Deflate(decoder), _) => decoder.decompress(src, dst),
             _ => Err(EINVAL),

@@ -32,6 +32,7 @@ pub(crate) enum Setup {
     Lz4hc(lz4hc::Setup),
     Zstd(zstd::Setup),
     Deflate { level: i32, window_bits: i32 },
+    Wlz,
 }
 
 /// LZ4 as fast as it was meant to be.
@@ -60,16 +61,16 @@ impl Setup {
             }
         };
         Ok(match algorithm {
-            Algorithm::LzoRle | Algorithm::Lzo => {
+            Algorithm::LzoRle | Algorithm::Lzo | Algorithm::Wlz => {
                 no_dictionary()?;
                 if params.level.is_some() {
                     pr_err!("{}: compression level is not supported\n", name);
                     return Err(EOPNOTSUPP);
                 }
-                if algorithm == Algorithm::Lzo {
-                    Self::Lzo
-                } else {
-                    Self::LzoRle
+                match algorithm {
+                    Algorithm::Lzo => Self::Lzo,
+                    Algorithm::Wlz => Self::Wlz,
+                    _ => Self::LzoRle,
                 }
             }
             Algorithm::Lz4 => {

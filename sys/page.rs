@@ -20,6 +20,7 @@ use kernel::{
 pub(crate) const BLOCK_SIZE: usize = 4096;
 
 const WORD: usize = core::mem::size_of::<u64>();
+const WORDS: usize = BLOCK_SIZE / WORD;
 /// Words compared between two branches of [`Source::same_filled`].
 const BATCH: usize = 32;
 
@@ -53,6 +54,13 @@ impl<'a> Source<'a> {
         })
     }
 
+    /// Copies the block.
+    #[inline]
+    pub(crate) fn copy_to(self, to: &mut [u8; BLOCK_SIZE]) {
+        // SAFETY: By the type invariant; `to` is ours and thus somewhere else.
+        unsafe { copy_block(self.ptr, to.as_mut_ptr()) };
+    }
+
     #[inline(always)]
     fn word(self, i: usize) -> u64 {
         // SAFETY: Callers pass `i` below `BLOCK_SIZE / WORD`, and the block is readable and aligned by the type invariant.
@@ -63,7 +71,6 @@ impl<'a> Source<'a> {
     /// The 64-bit pattern that fills the block, if there is one.
     #[inline]
     pub(crate) fn same_filled(self) -> Option<u64> {
-        const WORDS: usize = BLOCK_SIZE / WORD;
         let first = self.word(0);
         // Most blocks differ at the ends already: many begin with a header and end in zeros.
         if first != self.word(WORDS - 1) {
@@ -188,7 +195,7 @@ unsafe fn copy_block(from: *const u8, to: *mut u8) {
 ///
 /// # Invariants
 ///
-/// `ptr` is valid for writes of [`BLOCK_SIZE`] bytes and aligned to 8.
+/// `ptr` is valid for reads and writes of [`BLOCK_SIZE`] bytes and aligned to 8.
 pub(crate) struct Dest<'a> {
     ptr: *mut u8,
     _life: PhantomData<&'a mut [u8]>,
@@ -208,6 +215,102 @@ impl<'a> Dest<'a> {
     #[inline]
     pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.ptr
+    }
+
+    /// Writes the word of this number, which is cut down to the size of a block.
+    #[inline(always)]
+    pub(crate) fn set_word(&mut self, index: usize, word: u64) {
+        // SAFETY: By the type invariant; the number of words is a power of two.
+        unsafe {
+            self.ptr
+                .cast::<u64>()
+                .add(index & (WORDS - 1))
+                .write(word.to_le())
+        };
+    }
+
+    /// Reads the word of this number, which is cut down to the size of a block. Somebody may have changed it meanwhile.
+    #[inline(always)]
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        // SAFETY: As above; it may be read as well.
+        u64::from_le(unsafe {
+            self.ptr
+                .cast::<u64>()
+                .add(index & (WORDS - 1))
+                .read_volatile()
+        })
+    }
+
+    /// Copies `bytes` to the bytes from `at` on; whether they fit.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn put<const LEN: usize>(&mut self, at: usize, bytes: &[u8; LEN]) -> bool {
+        const { assert!(LEN <= BLOCK_SIZE) };
+        if at > BLOCK_SIZE - LEN {
+            return false;
+        }
+        // SAFETY: As just checked, and by the type invariant; `bytes` is ours and thus somewhere else.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.ptr.add(at), LEN) };
+        true
+    }
+
+    /// The same for any length.
+    #[inline]
+    #[must_use]
+    pub(crate) fn put_slice(&mut self, at: usize, bytes: &[u8]) -> bool {
+        if at > BLOCK_SIZE || bytes.len() > BLOCK_SIZE - at {
+            return false;
+        }
+        // SAFETY: As in `put()`.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.ptr.add(at), bytes.len()) };
+        true
+    }
+
+    /// Copies so many words to the bytes from `at` on, one after the other, from `back` bytes before; whether all of that is in
+    /// the block.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn repeat<const COUNT: usize>(&mut self, at: usize, back: usize) -> bool {
+        const { assert!(COUNT * WORD <= BLOCK_SIZE) };
+        if at > BLOCK_SIZE - COUNT * WORD || back > at {
+            return false;
+        }
+        for word in 0..COUNT {
+            // SAFETY: As just checked, and by the type invariant.
+            unsafe {
+                let to = self.ptr.add(at.wrapping_add(word * WORD));
+                let from = to.sub(back).cast::<u64>().read_unaligned();
+                to.cast::<u64>().write_unaligned(from);
+            }
+        }
+        true
+    }
+
+    /// The eight bytes from `at` on, of which some may not have been written yet; `None` if they are not in the block.
+    #[inline(always)]
+    pub(crate) fn bytes(&self, at: usize) -> Option<u64> {
+        if at > BLOCK_SIZE - WORD {
+            return None;
+        }
+        // SAFETY: As just checked, and by the type invariant.
+        Some(u64::from_le(unsafe {
+            self.ptr.add(at).cast::<u64>().read_unaligned()
+        }))
+    }
+
+    /// Copies one byte like that.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn repeat_byte(&mut self, at: usize, back: usize) -> bool {
+        if at >= BLOCK_SIZE || back > at {
+            return false;
+        }
+        // SAFETY: As just checked, and by the type invariant.
+        unsafe {
+            let to = self.ptr.add(at);
+            to.write(to.sub(back).read());
+        }
+        true
     }
 
     /// Fills the block with `pattern`.

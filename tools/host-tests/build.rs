@@ -9,7 +9,9 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(CONFIG_X86_64)");
     // Not set: the stand-ins for the kernel's atomics can do more than the instructions themselves.
     println!("cargo::rustc-check-cfg=cfg(inline_atomics)");
-    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
+    // Miri knows no assembler.
+    let miri = env::var_os("CARGO_CFG_MIRI").is_some();
+    if !miri && env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
         println!("cargo::rustc-cfg=CONFIG_X86_64");
     }
 }

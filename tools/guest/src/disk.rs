@@ -35,7 +35,11 @@ impl Disk {
         let id = text.strip_suffix('\n').and_then(|t| t.parse().ok());
         let id =
             id.with_context(|| format!("hot_add shows {text:?}, expected a number and a newline"))?;
-        Ok(Disk { id })
+        let disk = Disk { id };
+        if let Some(algorithm) = target().imposed_algorithm() {
+            disk.set("comp_algorithm", algorithm)?;
+        }
+        Ok(disk)
     }
 
     /// Removes the disk through `hot_remove`.
@@ -70,12 +74,21 @@ impl Disk {
 
     /// Writes an attribute; the errno of the driver if it refuses.
     pub fn put(&self, attribute: &str, value: &str) -> std::result::Result<(), Errno> {
-        attr::write(&self.sys(attribute), value.as_bytes()).map(drop)
+        attr::write(&self.sys(attribute), value.as_bytes())?;
+        match target().imposed_algorithm() {
+            // It is as new, but for that.
+            Some(algorithm) if attribute == "reset" => self.put("comp_algorithm", algorithm),
+            _ => Ok(()),
+        }
     }
 
     /// Writes an attribute, which must be taken.
     pub fn set(&self, attribute: &str, value: &str) -> Result<()> {
-        attr::set(&self.sys(attribute), value)
+        attr::set(&self.sys(attribute), value)?;
+        match target().imposed_algorithm() {
+            Some(algorithm) if attribute == "reset" => self.set("comp_algorithm", algorithm),
+            _ => Ok(()),
+        }
     }
 
     /// Writes an attribute, which must be refused with `expected`.

@@ -43,7 +43,13 @@ impl Module {
             "insmod succeeded, yet /proc/modules does not list {}",
             target().name
         );
-        Ok(Module { loaded: true })
+        let module = Module { loaded: true };
+        if let Some(algorithm) = target().imposed_algorithm() {
+            for id in disk_ids()? {
+                Disk::new(id).set("comp_algorithm", algorithm)?;
+            }
+        }
+        Ok(module)
     }
 
     /// Unloads the module. Fails when it refuses or something of it stays behind.

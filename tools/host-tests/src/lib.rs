@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of what in the module is pure logic: slots and their table, parsing, counters and their text.
+//! Tests of what in the module is pure logic: slots and their table, parsing, counters and their text, the codec.
 //!
 //! The module's files are compiled as they are. What they take from the kernel crate is rebuilt here as far as they need it
 //! ([`stand_in`]), and `kernel` means this crate; the C functions behind `sys/zsmalloc.rs` are a pool that notices misuse.
@@ -27,6 +27,7 @@ module_files! {
 
     // A symbolic link, like the folder of that name: so its submodules are found.
     table
+    wlz
 
     // Once more, as the table keeps them to itself.
     #[path = "../../../table/fill.rs"]
@@ -49,3 +50,6 @@ mod stats_tests;
 mod table_model;
 mod table_stress;
 mod table_tests;
+mod wlz_fuzz;
+mod wlz_reference;
+mod wlz_tests;

@@ -3,6 +3,8 @@
 //! The part of the module's `sys` that is tested, as it is, and stand-ins for what C does.
 
 crate::module_files! {
+    #[path = "../../../sys/bytes.rs"]
+    bytes
     #[path = "../../../sys/clock.rs"]
     clock
     #[path = "../../../sys/directory.rs"]

@@ -179,6 +179,8 @@ fn what_an_algorithm_does_not_have_is_refused_when_the_disk_is_set_up() -> Resul
             ("lzo", &dict),
             ("lzo-rle", &dict),
             ("deflate", &dict),
+            ("wlz", "level=1"),
+            ("wlz", &dict),
         ] {
             if target().algorithms.contains(&algorithm) {
                 println!("{algorithm} {params}");

@@ -37,6 +37,15 @@ impl<T> KVVec<T> {
         Ok(Self(inner))
     }
 
+    pub(crate) fn from_elem(value: T, len: usize, flags: Flags) -> Result<Self, AllocError>
+    where
+        T: Clone,
+    {
+        let mut vec = Self::with_capacity(len, flags)?;
+        vec.0.resize(len, value);
+        Ok(vec)
+    }
+
     pub(crate) fn push(&mut self, value: T, _: Flags) -> Result<(), AllocError> {
         self.0.try_reserve(1).map_err(|_| AllocError)?;
         self.0.push(value);
