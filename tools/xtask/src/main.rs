@@ -7,6 +7,7 @@ mod apt;
 mod bench;
 mod cache;
 mod check;
+mod codec;
 mod cpio;
 mod ctx;
 mod guest;
@@ -67,6 +68,12 @@ enum Task {
     Check(check::Args),
     /// Measure rzram beside C zram
     Bench(bench::Args),
+    /// Measure the module's own codec beside the kernel's; `codec-bench -- --help` says more
+    CodecBench {
+        /// For the package codec-bench
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Show in a guest what rzram does
     Demo,
     /// Do random things to disks in a guest, compared with a model, for as long as one likes
@@ -120,6 +127,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Task::Vm(args) => return vm::main(&ctx, args),
         Task::Check(args) => return check::main(&ctx, &args),
         Task::Bench(args) => return bench::main(&ctx, &args),
+        Task::CodecBench { args } => codec::bench(&ctx, &args)?,
         Task::Demo => return vm::demo(&ctx),
         Task::Soak { operations, seed } => return vm::soak(&ctx, operations, seed),
         Task::Fmt { check } => {

@@ -253,8 +253,8 @@ fn is_generated(file: &Path) -> Result<bool> {
         .is_some_and(|line| line.contains("automatically generated")))
 }
 
-/// The command that writes the module's documentation, from the flags with which it was compiled.
-pub fn rustdoc(ctx: &Ctx, kernel: &Kernel) -> Result<(PathBuf, Command)> {
+/// How rustc was called to compile the module.
+pub fn command_line(ctx: &Ctx) -> Result<String> {
     let file = ctx.tree.join(".rzram.o.cmd");
     let text = fs::read_to_string(&file)
         .with_context(|| format!("the build left no {}", file.display()))?;
@@ -268,9 +268,16 @@ pub fn rustdoc(ctx: &Ctx, kernel: &Kernel) -> Result<(PathBuf, Command)> {
                 file.display()
             )
         })?;
+    // The rest is what is done with the object.
+    Ok(line.split(';').next().unwrap_or(line).to_owned())
+}
+
+/// The command that writes the module's documentation, from the flags with which it was compiled.
+pub fn rustdoc(ctx: &Ctx, kernel: &Kernel) -> Result<(PathBuf, Command)> {
+    let line = command_line(ctx)?;
     let out = ctx.cache.join(format!("doc-{}", cache::key(&ctx.tree)));
     let mut flags: Vec<&str> = Vec::new();
-    let mut words = line.split(';').next().unwrap_or(line).split_whitespace();
+    let mut words = line.split_whitespace();
     while let Some(word) = words.next() {
         match word {
             "--out-dir" | "-o" => drop(words.next()),

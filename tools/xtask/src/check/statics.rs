@@ -6,7 +6,7 @@ use super::{
     report::Outcome,
     Args, Item,
 };
-use crate::{ctx::Ctx, kernel::Kernel, module, workspace};
+use crate::{codec, ctx::Ctx, kernel::Kernel, module, workspace};
 use anyhow::{Context, Result};
 use std::{fs, path::Path, process::Command};
 
@@ -38,6 +38,10 @@ pub fn items<'a>(ctx: &'a Ctx, kernel: &'a Kernel, args: &Args) -> Vec<Item<'a>>
     if ctx.has_module() {
         add("no unsafe outside sys", Box::new(|| no_unsafe(ctx)));
         add("no panics in the module", Box::new(|| no_panics(ctx)));
+        add(
+            "no panics in the codec's object",
+            Box::new(|| codec_object(ctx, kernel)),
+        );
         add(
             "rustfmt of the module",
             Box::new(|| command(module::rustfmt(ctx, kernel, true))),
@@ -106,6 +110,20 @@ fn search(ctx: &Ctx, words: &[&str], exempt: fn(&Path) -> bool) -> Result<Outcom
 fn no_unsafe(ctx: &Ctx) -> Result<Outcome> {
     search(ctx, &["unsafe"], |file| {
         file == Path::new("sys.rs") || file.starts_with("sys")
+    })
+}
+
+/// All that the codec may call: what the compiler makes of copying and of filling with zeros.
+const CODEC_NEEDS: [&str; 2] = ["memcpy", "memset"];
+
+/// The codec handles every block that is written, with what the compiler left in of its checks: nothing.
+fn codec_object(ctx: &Ctx, kernel: &Kernel) -> Result<Outcome> {
+    let object = codec::object(ctx, kernel)?;
+    let mut needs = codec::needs(&object)?;
+    needs.retain(|name| !CODEC_NEEDS.contains(&name.as_str()));
+    Ok(match needs.is_empty() {
+        true => Outcome::passed(),
+        false => Outcome::failed(format!("it calls: {}\n", needs.join(", "))),
     })
 }
 
