@@ -131,12 +131,15 @@ impl Hog {
         mut progress: impl FnMut(u64, u64),
     ) -> Result<()> {
         self.backwards = true;
+        let before = SwapTraffic::now()?;
         for index in 0..self.pages() {
             self.fill_some(seed, index..index + 1, |_| ());
             if index % 1024 != 1023 {
                 continue;
             }
-            let out = swapped_out()?;
+            // A page counts as swapped once it has a place in swap; written it is a moment later.
+            let written = (SwapTraffic::now()?.out - before.out) * PAGE as u64;
+            let out = swapped_out()?.min(written);
             progress((index + 1) * PAGE as u64, out);
             if out >= goal {
                 self.seeds.truncate(index as usize + 1);
