@@ -45,6 +45,8 @@ impl Kind {
 pub(super) struct Chosen<'a> {
     table: &'a Table,
     list: KVVec<u64>,
+    /// There was no memory for all of them.
+    short: bool,
 }
 
 impl<'a> Chosen<'a> {
@@ -53,16 +55,18 @@ impl<'a> Chosen<'a> {
         Self {
             table,
             list: KVVec::new(),
+            short: false,
         }
     }
 
     /// Adds the blocks in `range` that `wanted` says yes to. Those that are chosen already are left out. May sleep.
     ///
-    /// Without memory for more, it ends early: what is chosen by then can be worked on.
+    /// Without memory for more, it ends early: what is chosen by then can be worked on, and [`Chosen::all`] tells.
     pub(super) fn add(&mut self, range: Range<u64>, wanted: impl Fn(&Info) -> bool) {
         for index in self.table.stored(range) {
             // First, since memory must not be waited for with a slot locked.
             if self.list.reserve(1, GFP_KERNEL | __GFP_NOWARN).is_err() {
+                self.short = true;
                 return;
             }
             let Some(mut slot) = self.table.lock(index) else {
@@ -78,6 +82,15 @@ impl<'a> Chosen<'a> {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// `ENOMEM` if there are blocks that should have been chosen, and were not.
+    pub(super) fn all(&self) -> Result {
+        if self.short {
+            Err(ENOMEM)
+        } else {
+            Ok(())
         }
     }
 

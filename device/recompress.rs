@@ -77,7 +77,7 @@ impl Device {
         let mut left = request.max_blocks;
         for index in chosen.largest_first() {
             if left == 0 {
-                break;
+                return Ok(());
             }
             // This can take minutes.
             if current!().signal_pending() {
@@ -88,7 +88,7 @@ impl Device {
                 Outcome::Tried => left = left.saturating_sub(1),
             }
         }
-        Ok(())
+        chosen.all()
     }
 }
 

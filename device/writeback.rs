@@ -168,8 +168,8 @@ impl Device {
     /// Writes back what `select` chooses, given the number of blocks of the disk, largest first. May sleep.
     ///
     /// `EINVAL` if the disk is not set up, `ENODEV` if it has no backing device; what `select` says; `EIO` if the limit is
-    /// reached, `ENOSPC` if the backing device is full, `EINTR` on a signal, and what the device says. Some of the work may have been
-    /// done.
+    /// reached, `ENOSPC` if the backing device is full, `ENOMEM`, `EINTR` on a signal, and what the device says. Some of the
+    /// work may have been done.
     pub(crate) fn write_back(
         &self,
         select: impl FnOnce(u64, &mut dyn FnMut(Selection)) -> Result,
@@ -240,7 +240,7 @@ impl Device {
             // Nobody had memory for a buffer.
             return Err(ENOMEM);
         }
-        job.result
+        job.result.and(chosen.all())
     }
 }
 
