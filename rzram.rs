@@ -293,7 +293,7 @@ impl kernel::Module for Rzram {
         let compat = module_parameters::compat.value();
         let names = if compat { &Names::ZRAM } else { &Names::OWN };
         // A second class of the same name would be refused too, but with a stack trace in the log.
-        if sys::file::exists(names.class_path) {
+        if sys::file::exists(names.class_path)? {
             pr_err!(
                 "the class {} is taken: another module goes by these names; rmmod it first\n",
                 names.class

@@ -44,14 +44,15 @@ pub(crate) fn read_all(path: &CStr) -> Result<KVVec<u8>> {
     Ok(content)
 }
 
-/// Whether there is something at `path`. May sleep.
-pub(crate) fn exists(path: &CStr) -> bool {
+/// Whether there is something at `path`: an error if that cannot be told. May sleep.
+pub(crate) fn exists(path: &CStr) -> Result<bool> {
     // SAFETY: `path` is a C string. Opens nothing but a place in the name space.
     let file = unsafe { bindings::filp_open(path.as_char_ptr(), bindings::O_PATH as c_int, 0) };
-    let Ok(file) = kernel::error::from_err_ptr(file) else {
-        return false;
+    let file = match kernel::error::from_err_ptr(file) {
+        Err(e) if e == ENOENT => return Ok(false),
+        other => other?,
     };
     // SAFETY: Just opened.
     unsafe { bindings::filp_close(file, ptr::null_mut()) };
-    true
+    Ok(true)
 }
