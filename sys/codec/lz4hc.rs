@@ -59,14 +59,19 @@ impl Library {
 
     /// The library, if need be after loading its module. Sleeps until that is done.
     ///
-    /// `EINVAL`, as for an algorithm that is not there, with a line in the log that says what is missing.
+    /// `EINVAL`, as for an algorithm that is not there, with a line in the log that says what is missing; `ENOMEM`.
     pub(crate) fn load() -> Result<Self> {
         if let Some(library) = Self::get() {
             return Ok(library);
         }
-        // SAFETY: A format without arguments. Whether that found something is seen next.
-        unsafe { bindings::__request_module(true, c"rzram_lz4hc".as_char_ptr()) };
-        Self::get().ok_or_else(missing)
+        // SAFETY: A format without arguments.
+        let ret = unsafe { bindings::__request_module(true, c"rzram_lz4hc".as_char_ptr()) };
+        // Success does not mean that it found something.
+        match Self::get() {
+            Some(library) => Ok(library),
+            None if ret == ENOMEM.to_errno() => Err(ENOMEM),
+            None => Err(missing()),
+        }
     }
 
     fn table(&self) -> &Table {

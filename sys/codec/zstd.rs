@@ -16,9 +16,12 @@ use crate::sys::{
         BLOCK_SIZE, //
     }, //
 };
-use core::ptr::{
-    self,
-    NonNull, //
+use core::{
+    cell::Cell,
+    ptr::{
+        self,
+        NonNull, //
+    }, //
 };
 use kernel::{
     bindings,
@@ -40,10 +43,10 @@ pub(crate) fn levels() -> core::ops::RangeInclusive<i32> {
 
 /// # Safety
 ///
-/// Called by the library.
-unsafe extern "C" fn allocate(_opaque: *mut c_void, size: usize) -> *mut c_void {
+/// Called by the library; `opaque` is NULL, or a live `Cell<bool>` of this thread's, which is set if there is no memory.
+unsafe extern "C" fn allocate(opaque: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: No requirements. May run while a block is compressed, hence no I/O.
-    unsafe {
+    let address = unsafe {
         bindings::kvrealloc_node_align(
             ptr::null(),
             size,
@@ -51,7 +54,14 @@ unsafe extern "C" fn allocate(_opaque: *mut c_void, size: usize) -> *mut c_void 
             ffi::RZRAM_GFP_CODEC,
             bindings::NUMA_NO_NODE,
         )
+    };
+    // SAFETY: By the safety requirements of this function.
+    if let (true, Some(refused)) = (address.is_null(), unsafe {
+        opaque.cast::<Cell<bool>>().as_ref()
+    }) {
+        refused.set(true);
     }
+    address
 }
 
 /// # Safety
@@ -86,16 +96,23 @@ impl Digest {
         let (data, len) = (content.as_ptr().cast(), content.len());
         // SAFETY: Any level is allowed.
         let parameters = unsafe { ffi::zstd_get_cparams(level, BLOCK_SIZE as u64, len) };
-        // SAFETY: The dictionary is readable, and is kept as long as the digest.
+        // The library only says that it failed. The digests keep the address, to pass it to `free()`, which does not look.
+        let refused = Cell::new(false);
+        let memory = || ffi::zstd_custom_mem {
+            opaque: (&raw const refused).cast_mut().cast(),
+            ..memory()
+        };
+        let failed = || if refused.get() { ENOMEM } else { EINVAL };
+        // SAFETY: The dictionary is readable, and is kept as long as the digest, for which nothing is allocated later.
         let compress =
             unsafe { ffi::zstd_create_cdict_byreference(data, len, parameters, memory()) };
-        let compress = NonNull::new(compress).ok_or(EINVAL)?;
+        let compress = NonNull::new(compress).ok_or_else(failed)?;
         // SAFETY: As above.
         let decompress = unsafe { ffi::zstd_create_ddict_byreference(data, len, memory()) };
         let Some(decompress) = NonNull::new(decompress) else {
             // SAFETY: Made above.
             unsafe { ffi::zstd_free_cdict(compress.as_ptr()) };
-            return Err(EINVAL);
+            return Err(failed());
         };
         // INVARIANT: As just made.
         Ok(Self {
