@@ -96,3 +96,31 @@ impl Drop for EarlyReclaim {
         let _ = fs::write(RESERVE, self.0.trim());
     }
 }
+
+/// Runs `body` in a thread that is tied to one CPU.
+pub fn on_cpu(cpu: usize, body: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    // In a thread of its own, so that being tied ends with it.
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            tie_to(cpu)?;
+            body()
+        });
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(anyhow::anyhow!("the thread panicked")))
+    })
+}
+
+/// Ties the calling thread to one CPU.
+fn tie_to(cpu: usize) -> Result<()> {
+    // SAFETY: a zeroed set is empty; the call reads it.
+    let rc = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set)
+    };
+    if rc != 0 {
+        return Err(std::io::Error::last_os_error()).context("sched_setaffinity");
+    }
+    Ok(())
+}

@@ -11,6 +11,7 @@ pub mod blk;
 pub mod buf;
 pub mod demo;
 pub mod disk;
+pub mod faults;
 pub mod hog;
 pub mod installed;
 pub mod kernel;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rzram_guest::buf::Mapping;
 use rzram_guest::disk::Disk;
-use rzram_guest::kernel::{cpu_online, cpus_online};
+use rzram_guest::kernel::{cpu_online, cpus_online, on_cpu};
 use rzram_guest::module::with_module;
 use rzram_guest::stress::{owner, statistician, together, Until, Work};
 use rzram_guest::target::target;
@@ -21,20 +21,6 @@ impl Drop for Cpu1 {
     fn drop(&mut self) {
         let _ = cpu_online(1, true);
     }
-}
-
-/// Ties the calling thread to one CPU.
-fn pin(cpu: usize) -> Result<()> {
-    // SAFETY: a zeroed set is empty; the call reads it.
-    let rc = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set)
-    };
-    if rc != 0 {
-        return Err(std::io::Error::last_os_error()).context("sched_setaffinity");
-    }
-    Ok(())
 }
 
 #[test]
@@ -122,19 +108,12 @@ fn disks_are_made_and_removed_while_a_cpu_goes_off_and_on() -> Result<()> {
 }
 
 fn write_and_read(disk: &Disk, cpu: usize) -> Result<()> {
-    // In a thread of its own, so that being pinned ends with it.
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            pin(cpu)?;
-            let file = disk.direct()?;
-            let (mut data, mut back) = (Mapping::new(128 * PAGE)?, Mapping::new(128 * PAGE)?);
-            pattern::fill_all(cpu as u64, 0, &mut data);
-            blk::write(&file, &data, 0)?;
-            blk::read(&file, &mut back, 0)?;
-            blk::equal(&format!("written and read on CPU {cpu}"), &data, &back)
-        });
-        thread
-            .join()
-            .unwrap_or_else(|_| Err(anyhow::anyhow!("the thread panicked")))
+    on_cpu(cpu, || {
+        let file = disk.direct()?;
+        let (mut data, mut back) = (Mapping::new(128 * PAGE)?, Mapping::new(128 * PAGE)?);
+        pattern::fill_all(cpu as u64, 0, &mut data);
+        blk::write(&file, &data, 0)?;
+        blk::read(&file, &mut back, 0)?;
+        blk::equal(&format!("written and read on CPU {cpu}"), &data, &back)
     })
 }
