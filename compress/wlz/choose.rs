@@ -58,13 +58,15 @@ pub(crate) fn encode(parts: &mut Parts) -> &[u8] {
         numbers,
         scratch,
     } = parts;
-    let coded = match is_likely(block) {
+    let likely = is_likely(block);
+    let coded = match likely {
         true => words::encode(block, numbers, scratch, output, &LIMITS),
         false => None,
     };
     let made = match coded {
         Some(len) => Some((len, WORD_CODES)),
-        None => lz::encode(block, places, output, WORTH - 1).map(|len| (len, SEQUENCES)),
+        // What begins like noise may be half zeros.
+        None => lz::encode(block, places, output, WORTH - 1, likely).map(|len| (len, SEQUENCES)),
     };
     if let Some((len, kind)) = made {
         output.put_byte(len, kind);

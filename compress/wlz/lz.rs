@@ -27,7 +27,7 @@ pub(super) const MIN_MATCH: usize = 4;
 pub(super) const FULL: usize = 15;
 /// Bytes that are searched at every place before places are left out.
 const DENSE: usize = 64;
-/// After this many bytes without anything gained there is no hope.
+/// After this many bytes without anything gained there is no hope, unless there seems to be something further on.
 const PATIENCE: usize = BLOCK_SIZE / 8 * 3;
 
 /// A place that is like another one before it.
@@ -48,6 +48,8 @@ struct Writer<'a> {
     /// The first byte that has not been written.
     anchor: usize,
     limit: usize,
+    /// After how many bytes without anything gained to give up.
+    patience: usize,
 }
 
 impl Writer<'_> {
@@ -93,7 +95,7 @@ impl Writer<'_> {
             }
             at = at.wrapping_add(step / (SKIP / 2));
             step = step.wrapping_add(1);
-            if at > PATIENCE && self.to.wrapping_add(at).wrapping_sub(self.anchor) >= at {
+            if at > self.patience && self.to.wrapping_add(at).wrapping_sub(self.anchor) >= at {
                 self.limit = 0;
                 return None;
             }
@@ -179,12 +181,14 @@ impl Writer<'_> {
 /// The step in the search is an eighth of this, and grows by that much with every miss.
 const SKIP: usize = 64;
 
-/// Encodes a block, and returns how many bytes that took; `None` if it is more than `limit`.
+/// Encodes a block, and returns how many bytes that took; `None` if it is more than `limit`. A block in which nothing is alike
+/// at its beginning is gone through to the end only if it is `mixed`.
 pub(crate) fn encode(
     block: &Block,
     table: &mut Table,
     out: &mut Output,
     limit: usize,
+    mixed: bool,
 ) -> Option<usize> {
     *table = [Place::START; 4096];
     let mut writer = Writer {
@@ -194,6 +198,7 @@ pub(crate) fn encode(
         to: 0,
         anchor: 0,
         limit,
+        patience: if mixed { BLOCK_SIZE } else { PATIENCE },
     };
     // The table says of all that it was seen at the start.
     let mut at = 1;

@@ -166,6 +166,24 @@ fn all_kinds_come_back_and_are_stored_as_they_should_be() {
 }
 
 #[test]
+fn noise_at_the_beginning_hides_no_zeros() {
+    let mut encoder = Encoder::new().unwrap();
+    let mut memory = memory();
+    for noise in (0..=2600).step_by(8) {
+        let mut random = Random::new(noise as u64 + 1);
+        let mut block = vec![0; BLOCK_SIZE];
+        for word in block[..noise].chunks_exact_mut(8) {
+            word.copy_from_slice(&random.next().to_le_bytes());
+        }
+        let len = check(&mut encoder, &block, &mut memory).len();
+        assert!(
+            len < noise + noise / 100 + 128,
+            "{noise} bytes of noise: {len}"
+        );
+    }
+}
+
+#[test]
 fn the_same_block_gives_the_same_bytes_whatever_came_before() {
     let mut memory = memory();
     let mut encoder = Encoder::new().unwrap();

@@ -97,7 +97,10 @@ fn choosing_it_loads_its_module_where_that_is_installed() -> Result<()> {
         ensure!(!listed(&disk)?, "insmod knows of no other module");
         disk.set("comp_algorithm", "lz4hc")?;
         ensure!(is_loaded("rzram_lz4hc"), "it was not loaded");
-        disk.shows("comp_algorithm", "lzo-rle lzo lz4 [lz4hc] zstd deflate \n")?;
+        disk.shows(
+            "comp_algorithm",
+            "lzo-rle lzo lz4 [lz4hc] zstd deflate wlz \n",
+        )?;
         disk.set("disksize", "1M")?;
         stores(&disk)?;
         disk.reset()
@@ -140,7 +143,10 @@ fn a_disk_that_uses_it_keeps_it_loaded() -> Result<()> {
             let mut log = Log::follow()?;
             disk.refuses("disksize", "1M", Errno::EINVAL)?;
             log.expect(NEEDED)?;
-            disk.shows("comp_algorithm", "lzo-rle lzo lz4 [lz4hc] zstd deflate \n")?;
+            disk.shows(
+                "comp_algorithm",
+                "lzo-rle lzo lz4 [lz4hc] zstd deflate wlz \n",
+            )?;
             run("insmod", &[&lz4hc_file()])?;
             disk.set("disksize", "1M")?;
             stores(&disk)?;
