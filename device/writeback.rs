@@ -200,29 +200,37 @@ impl Device {
                 return;
             };
             loop {
-                let index = {
+                let (index, place) = {
                     let mut job = job.lock();
                     // This can take minutes. Only the caller has signals, and that is one of those who work.
                     if !job.over && current!().signal_pending() {
                         job.over = true;
                         job.result = Err(EINTR);
                     }
-                    match job.next.next() {
-                        Some(index) if !job.over => index,
-                        _ => return,
-                    }
-                };
-                let outcome =
-                    active.write_back(index, backing, &self.policy, compressed, &mut buffer);
-                if let Err(stop) = outcome {
-                    let mut job = job.lock();
-                    match stop {
-                        Stop::Over(e) => {
+                    let Some(index) = job.next.next().filter(|_| !job.over) else {
+                        return;
+                    };
+                    // In the order of the list, so that the largest blocks get the last places.
+                    match active.claim_place(&self.policy) {
+                        Ok(place) => (index, place),
+                        Err(e) => {
+                            // Others will not get one either.
                             job.over = true;
                             job.result = Err(e);
+                            return;
                         }
-                        Stop::This(e) => job.result = job.result.and(Err(e)),
                     }
+                };
+                let outcome = active.write_back(index, place, backing, compressed, &mut buffer);
+                if !matches!(outcome, Ok(Outcome::Moved)) {
+                    active.table.give_back_place(place);
+                }
+                if matches!(outcome, Ok(Outcome::Passed) | Err(_)) {
+                    self.policy.refund();
+                }
+                if let Err(e) = outcome {
+                    let mut job = job.lock();
+                    job.result = job.result.and(Err(e));
                 }
             }
         };
@@ -244,47 +252,47 @@ impl Device {
     }
 }
 
-/// Why a block was not written back.
-enum Stop {
-    /// Others will not be either.
-    Over(Error),
-    /// There was something with this one.
-    This(Error),
+/// What became of a block that was chosen.
+enum Outcome {
+    /// It is at its place on the backing device, which is the slot's now.
+    Moved,
+    /// It was written, and accessed or written anew meanwhile: it stays in memory.
+    Wasted,
+    /// It was not what was chosen any more, and was not written.
+    Passed,
 }
 
 impl Active {
-    /// Writes back one block, unless it is not what was chosen any more.
+    /// Takes a place on the backing device, and counts it against the limit: `EIO` if that is used up, `ENOSPC` if there is
+    /// none.
+    fn claim_place(&self, policy: &Policy) -> Result<u64> {
+        policy.spend()?;
+        self.table.take_place().ok_or(ENOSPC).inspect_err(|_| {
+            policy.refund();
+        })
+    }
+
+    /// Writes back one block to `place`, unless it is not what was chosen any more. May sleep, until the device has done it.
     fn write_back(
         &self,
         index: u64,
+        place: u64,
         backing: &Backing,
-        policy: &Policy,
         compressed: bool,
         buffer: &mut [u8],
-    ) -> Result<(), Stop> {
-        if !self
-            .copy_out(index, compressed, buffer)
-            .map_err(Stop::This)?
-        {
-            return Ok(());
+    ) -> Result<Outcome> {
+        if !self.copy_out(index, compressed, buffer)? {
+            return Ok(Outcome::Passed);
         }
-        policy.spend().map_err(Stop::Over)?;
-        let Some(place) = self.table.take_place() else {
-            policy.refund();
-            return Err(Stop::Over(ENOSPC));
-        };
-        if let Err(e) = backing.write(place, buffer) {
-            self.table.give_back_place(place);
-            policy.refund();
-            return Err(Stop::This(e));
-        }
+        backing.write(place, buffer)?;
         self.requests.count_backing_write();
-        match self.table.lock(index) {
-            Some(mut slot) if slot.info().is_some_and(|info| info.chosen) => slot.move_out(place),
-            // It was accessed, or written anew, meanwhile: it stays in memory.
-            _ => self.table.give_back_place(place),
-        }
-        Ok(())
+        Ok(match self.table.lock(index) {
+            Some(mut slot) if slot.info().is_some_and(|info| info.chosen) => {
+                slot.move_out(place);
+                Outcome::Moved
+            }
+            _ => Outcome::Wasted,
+        })
     }
 
     /// Copies a block, compressed or not, to the start of `buffer`; not if it is not what was chosen any more.
