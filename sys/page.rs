@@ -385,8 +385,9 @@ impl<'a> Piece<'a> {
         let base = unsafe { bindings::kmap_local_page(self.page) };
         // SAFETY: `offset` lies in the page by the type invariant.
         let ret = f(unsafe { base.cast::<u8>().add(self.offset) });
-        // Without high memory there is nothing to undo, and C's own function for it is empty. Tests count.
-        #[cfg(any(test, not(CONFIG_X86_64)))]
+        // Where pages are always mapped, x86-64 has nothing to undo, and C's own function for it is empty. They are not where
+        // that is debugged (`CONFIG_DEBUG_KMAP_LOCAL_FORCE_MAP`). Tests count.
+        #[cfg(any(test, CONFIG_KMAP_LOCAL, not(CONFIG_X86_64)))]
         // SAFETY: Undoes the mapping above; mappings made in `f` have been undone before.
         unsafe {
             bindings::kunmap_local(base)
