@@ -26,6 +26,22 @@ fn bytes(memory: &KVVec<u64>) -> u64 {
     memory.capacity().wrapping_mul(size_of::<u64>()) as u64
 }
 
+/// Makes work memory what another is, as far as the shorter of them goes.
+fn copy(to: &mut KVVec<u64>, from: &KVVec<u64>) {
+    for (to, from) in to.iter_mut().zip(from.iter()) {
+        *to = *from;
+    }
+}
+
+/// The length that an LZ4 function returned: `EINVAL` where it says that the result does not fit.
+#[inline]
+fn lz4_length(returned: c_int) -> Result<usize> {
+    match usize::try_from(returned) {
+        Ok(len) if len > 0 => Ok(len),
+        _ => Err(EINVAL),
+    }
+}
+
 /// Scratch memory for a library, zeroed and aligned to 8. May sleep.
 fn workspace(bytes: usize) -> Result<KVVec<u64>> {
     Ok(KVVec::from_elem(

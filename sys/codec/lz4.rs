@@ -32,12 +32,6 @@ impl Stream {
     fn as_mut_ptr(&mut self) -> *mut ffi::LZ4_stream_t {
         self.0.as_mut_ptr().cast()
     }
-
-    fn copy_from(&mut self, other: &Self) {
-        for (to, from) in self.0.iter_mut().zip(other.0.iter()) {
-            *to = *from;
-        }
-    }
 }
 
 /// How to compress: the same for all encoders and decoders of a disk.
@@ -167,7 +161,7 @@ impl Encoder {
             },
             (Self::Primed(stream), Some(primed)) => {
                 // A stream is plain data. Each block starts anew, behind the dictionary.
-                stream.copy_from(primed);
+                super::copy(&mut stream.0, &primed.0);
                 // SAFETY: As above; the stream refers to the dictionary, which `setup` keeps.
                 unsafe {
                     ffi::LZ4_compress_fast_continue(
@@ -182,9 +176,6 @@ impl Encoder {
             }
             (Self::Primed(_), None) => return Err(EINVAL),
         };
-        match usize::try_from(len) {
-            Ok(len) if len > 0 => Ok(len),
-            _ => Err(EINVAL),
-        }
+        super::lz4_length(len)
     }
 }

@@ -201,9 +201,7 @@ impl Encoder {
             },
             Some(primed) => {
                 // A stream is plain data. Each block starts anew, behind the dictionary.
-                for (to, from) in stream.0.iter_mut().zip(primed.0.iter()) {
-                    *to = *from;
-                }
+                super::copy(&mut stream.0, &primed.0);
                 // SAFETY: As above; the stream refers to the dictionary, which `setup` keeps.
                 unsafe {
                     (table.compress_continue)(
@@ -216,9 +214,6 @@ impl Encoder {
                 }
             }
         };
-        match usize::try_from(len) {
-            Ok(len) if len > 0 => Ok(len),
-            _ => Err(EINVAL),
-        }
+        super::lz4_length(len)
     }
 }
