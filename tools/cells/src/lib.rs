@@ -40,6 +40,31 @@ impl fmt::Display for Cell {
     }
 }
 
+/// How time is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Meter {
+    /// The guest's clock counts instructions, two nanoseconds each, on one CPU.
+    Icount,
+    /// Each CPU counts its own instructions, and none gets ahead of the others.
+    Virtual {
+        /// Instructions between two samples for a profile; 0 for none.
+        sample: u64,
+    },
+    /// The guest's own clock.
+    Wall,
+}
+
+impl Meter {
+    /// What its numbers are.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Meter::Icount | Meter::Virtual { .. } => "instructions",
+            Meter::Wall => "ns",
+        }
+    }
+}
+
 /// One run of a cell on one module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {

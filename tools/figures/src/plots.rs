@@ -7,9 +7,9 @@ use std::path::Path;
 
 use anyhow::{anyhow, Result};
 use plotters::prelude::*;
-use rzram_cells::{size, Cell};
+use rzram_cells::{size, Cell, Meter};
 
-use crate::results::{Meter, Results, Set};
+use crate::results::{Results, Set};
 use crate::tables::PEER;
 
 const SIZE: (u32, u32) = (900, 520);

@@ -4,33 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use rzram_cells::{Cell, Run};
+use rzram_cells::{Cell, Meter, Run};
 use serde::Deserialize;
-
-/// How time was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Meter {
-    /// One CPU, whose clock counts instructions, two nanoseconds each.
-    Icount,
-    /// Many CPUs, each with a clock that counts its instructions.
-    Virtual {
-        /// Instructions between two samples.
-        sample: u64,
-    },
-    /// The guest's own clock.
-    Wall,
-}
-
-impl Meter {
-    /// What its numbers are.
-    pub fn unit(self) -> &'static str {
-        match self {
-            Meter::Icount | Meter::Virtual { .. } => "instructions",
-            Meter::Wall => "ns",
-        }
-    }
-}
 
 /// One guest.
 #[derive(Debug, Deserialize)]

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use rzram_cells::{size, Cell};
+use rzram_cells::{size, Cell, Meter};
 
-use crate::results::{Meter, Results, Set};
+use crate::results::{Results, Set};
 
 /// The module that all others are compared with.
 pub const PEER: &str = "zram";

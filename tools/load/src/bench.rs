@@ -8,27 +8,23 @@ use std::os::unix::fs::FileExt;
 
 use anyhow::{bail, ensure, Result};
 use clap::Args;
-use rzram_cells::{Cell, Run};
+use rzram_cells::Cell;
 use rzram_guest::buf::Mapping;
 use rzram_guest::pattern::Rng;
 use rzram_guest::PAGE;
 
 use crate::data::{self, POOL};
 use crate::disk::Disk;
+use crate::peers::{print, Matrix, Peers};
 use crate::thread::together;
 
 /// What to measure: all combinations.
 #[derive(Args)]
 pub struct Options {
-    /// Modules, in the order in which they take turns
-    #[arg(long, value_delimiter = ',', default_value = "zram,rzram")]
-    modules: Vec<String>,
-    /// Algorithms; those that a module does not have are left out for all
-    #[arg(long, value_delimiter = ',', default_value = "lz4")]
-    codecs: Vec<String>,
-    /// What blocks are made of: zero, byte, word, half, text, records, random, file:PATH
-    #[arg(long, value_delimiter = ',', default_value = "half")]
-    data: Vec<String>,
+    #[command(flatten)]
+    peers: Peers,
+    #[command(flatten)]
+    matrix: Matrix,
     /// Sizes of requests
     #[arg(long, value_delimiter = ',', default_value = "16K", value_parser = size)]
     requests: Vec<u32>,
@@ -45,9 +41,6 @@ pub struct Options {
     /// Size of each thread's region
     #[arg(long, default_value = "1M", value_parser = size)]
     region: u32,
-    /// How often everything is measured
-    #[arg(long, default_value_t = 2)]
-    repeat: u32,
 }
 
 /// A size on the command line.
@@ -176,8 +169,8 @@ impl Worker<'_> {
     }
 }
 
-/// Measures a load once on a disk.
-fn measure(disk: &Disk, cell: &Cell, region: u32, pools: &[Mapping]) -> Result<Run> {
+/// Measures a load once on a disk, and prints a line for it.
+fn measure(disk: &Disk, cell: &Cell, region: u32, pools: &[Mapping]) -> Result<()> {
     let count = (region / cell.request) as usize;
     let mut workers = Vec::new();
     for (thread, pool) in (0..cell.threads).zip(pools) {
@@ -198,23 +191,13 @@ fn measure(disk: &Disk, cell: &Cell, region: u32, pools: &[Mapping]) -> Result<R
         worker.buffer.fill(1);
     }
     let jobs = workers.into_iter().map(|worker| || worker.run()).collect();
-    Ok(Run {
-        cell: cell.clone(),
-        module: disk.module.clone(),
-        blocks: u64::from(cell.threads) * count as u64 * u64::from(cell.request) / PAGE as u64,
-        ns: together(jobs)?,
-        virtual_time: None,
-        figures: Vec::new(),
-    })
+    let blocks = u64::from(cell.threads) * count as u64 * u64::from(cell.request) / PAGE as u64;
+    print(disk, cell.clone(), blocks, together(jobs)?, &[]);
+    Ok(())
 }
 
 /// Runs all combinations, and prints a line for each.
 pub fn run(options: &Options) -> Result<()> {
-    let disks: Vec<Disk> = options
-        .modules
-        .iter()
-        .map(|module| Disk::new(module))
-        .collect::<Result<_>>()?;
     for load in &options.loads {
         Load::new(load, 0, 1)?;
     }
@@ -225,39 +208,27 @@ pub fn run(options: &Options) -> Result<()> {
             rzram_cells::size(POOL as u64)
         );
     }
-    for data in &options.data {
+    for data in &options.matrix.data {
         let most = options.threads.iter().max().copied().unwrap_or(1);
         let pools: Vec<Mapping> = (0..most)
             .map(|thread| data::pool(data, u64::from(thread)))
             .collect::<Result<_>>()?;
-        for codec in &options.codecs {
-            let missing = disks.iter().map(|disk| Ok(!disk.has(codec)?));
-            if missing.collect::<Result<Vec<_>>>()?.contains(&true) {
-                eprintln!("rzram-load: {codec}: not there in all modules, left out");
-                continue;
-            }
-            for threads in &options.threads {
-                for request in &options.requests {
-                    for round in 0..options.repeat {
-                        let mut order: Vec<&Disk> = disks.iter().collect();
-                        if round % 2 == 1 {
-                            order.reverse();
+        for codec in options.matrix.codecs(&options.peers)? {
+            for &threads in &options.threads {
+                for &request in &options.requests {
+                    for disk in options.peers.turns()? {
+                        disk.set_up(codec, u64::from(threads) * u64::from(options.region))?;
+                        for load in &options.loads {
+                            let cell = Cell {
+                                load: load.clone(),
+                                codec: codec.to_owned(),
+                                data: data.clone(),
+                                request,
+                                threads,
+                            };
+                            measure(&disk, &cell, options.region, &pools)?;
                         }
-                        for disk in order {
-                            disk.set_up(codec, u64::from(*threads) * u64::from(options.region))?;
-                            for load in &options.loads {
-                                let cell = Cell {
-                                    load: load.clone(),
-                                    codec: codec.clone(),
-                                    data: data.clone(),
-                                    request: *request,
-                                    threads: *threads,
-                                };
-                                let run = measure(disk, &cell, options.region, &pools)?;
-                                println!("{}", run.to_line());
-                            }
-                            disk.reset()?;
-                        }
+                        disk.reset()?;
                     }
                 }
             }

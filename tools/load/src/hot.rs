@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use rzram_cells::{Cell, Run};
+use rzram_cells::Cell;
 use rzram_guest::buf::Mapping;
 use rzram_guest::PAGE;
 
 use crate::data::{self, POOL};
 use crate::disk::Disk;
+use crate::peers::{print, Peers};
 use crate::thread::pin;
 
 /// What to measure.
 #[derive(Args)]
 pub struct Options {
-    /// Modules, in the order in which they take turns
-    #[arg(long, value_delimiter = ',', default_value = "zram,rzram")]
-    modules: Vec<String>,
+    #[command(flatten)]
+    peers: Peers,
     /// The writer's algorithm
     #[arg(long, default_value = "zstd:15")]
     codec: String,
@@ -38,9 +38,6 @@ pub struct Options {
     /// Microseconds between two of them
     #[arg(long, default_value_t = 1000)]
     pause: u64,
-    /// How often everything is measured
-    #[arg(long, default_value_t = 2)]
-    repeat: u32,
 }
 
 /// The latencies of reads, in nanoseconds, sorted.
@@ -88,41 +85,30 @@ fn latencies(disk: &Disk, options: &Options, pool: &Mapping) -> Result<Vec<u64>>
 /// Measures, and prints a line for each.
 pub fn run(options: &Options) -> Result<()> {
     let pool = data::pool(&options.data, 1)?;
-    let disks: Vec<Disk> = options
-        .modules
-        .iter()
-        .map(|module| Disk::new(module))
-        .collect::<Result<_>>()?;
-    for round in 0..options.repeat {
-        let mut order: Vec<&Disk> = disks.iter().collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for disk in order {
-            disk.set_up(&options.codec, 2 * POOL as u64)?;
-            let sorted = latencies(disk, options, &pool)?;
-            let at = |permille: usize| sorted.get(sorted.len() * permille / 1000).copied();
-            let figures = [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)];
-            let run = Run {
-                cell: Cell {
-                    load: "hot".into(),
-                    codec: options.codec.clone(),
-                    data: options.data.clone(),
-                    request: PAGE as u32,
-                    threads: 2,
-                },
-                module: disk.module.clone(),
-                blocks: sorted.len() as u64,
-                ns: sorted.iter().sum(),
-                virtual_time: None,
-                figures: figures
-                    .into_iter()
-                    .filter_map(|(name, permille)| Some((name.to_owned(), at(permille)?)))
-                    .collect(),
-            };
-            println!("{}", run.to_line());
-            disk.reset()?;
-        }
+    for disk in options.peers.turns()? {
+        disk.set_up(&options.codec, 2 * POOL as u64)?;
+        let sorted = latencies(&disk, options, &pool)?;
+        let at = |permille: usize| sorted.get(sorted.len() * permille / 1000).copied();
+        let figures = [("p50", 500), ("p90", 900), ("p99", 990), ("p99.9", 999)];
+        let figures: Vec<(&str, u64)> = figures
+            .into_iter()
+            .filter_map(|(name, permille)| Some((name, at(permille)?)))
+            .collect();
+        let cell = Cell {
+            load: "hot".into(),
+            codec: options.codec.clone(),
+            data: options.data.clone(),
+            request: PAGE as u32,
+            threads: 2,
+        };
+        print(
+            &disk,
+            cell,
+            sorted.len() as u64,
+            sorted.iter().sum(),
+            &figures,
+        );
+        disk.reset()?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ mod data;
 mod disk;
 mod hot;
 mod memory;
+mod peers;
 mod swap;
 mod thread;
 

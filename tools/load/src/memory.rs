@@ -6,26 +6,23 @@ use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use rzram_cells::{Cell, Run};
+use rzram_cells::Cell;
+use rzram_guest::buf::Mapping;
 use rzram_guest::stat::{meminfo, MmStat};
 use rzram_guest::{attr, PAGE};
 
 use crate::bench::size;
 use crate::data::{self, POOL};
 use crate::disk::Disk;
+use crate::peers::{print, Matrix, Peers};
 
 /// What to measure: all combinations.
 #[derive(Args)]
 pub struct Options {
-    /// Modules
-    #[arg(long, value_delimiter = ',', default_value = "zram,rzram")]
-    modules: Vec<String>,
-    /// Algorithms
-    #[arg(long, value_delimiter = ',', default_value = "lz4")]
-    codecs: Vec<String>,
-    /// What blocks are made of
-    #[arg(long, value_delimiter = ',', default_value = "half")]
-    data: Vec<String>,
+    #[command(flatten)]
+    peers: Peers,
+    #[command(flatten)]
+    matrix: Matrix,
     /// Size of the disk
     #[arg(long, default_value = "1G", value_parser = size)]
     disksize: u32,
@@ -34,63 +31,67 @@ pub struct Options {
     written: u32,
 }
 
-/// Kernel memory in use that is neither a pool's nor user space's: tables and buffers are in it, from `vmalloc()`, the slab and
-/// the page allocator. Taken as a difference, the rest of the guest being at rest.
-fn kernel_memory() -> Result<u64> {
-    // What is free but cached for a CPU, or about to be freed, would otherwise count as used.
+/// All memory in use but caches of files. Differences of it are what a disk takes, the rest of the guest being at rest.
+fn memory_in_use() -> Result<u64> {
+    // What is about to be freed would otherwise count.
     attr::set("/proc/sys/vm/drop_caches".as_ref(), "3")?;
     std::thread::sleep(std::time::Duration::from_millis(300));
     let free = meminfo("MemFree")?;
     Ok(meminfo("MemTotal")?.saturating_sub(free))
 }
 
+/// Sets a disk up, writes to it and takes it all away again: what it took meanwhile, by name.
+fn measure(
+    disk: &Disk,
+    codec: &str,
+    pool: &Mapping,
+    options: &Options,
+) -> Result<[(&'static str, u64); 3]> {
+    disk.reset()?;
+    let before = memory_in_use()?;
+    disk.set_up(codec, u64::from(options.disksize))?;
+    let empty = memory_in_use()?;
+    let file = disk.open()?;
+    for at in (0..u64::from(options.written)).step_by(POOL) {
+        file.write_all_at(pool, at)
+            .context("writing what is to be measured")?;
+    }
+    drop(file);
+    let full = memory_in_use()?;
+    let mm = MmStat::parse(&attr::read(&disk.attribute("mm_stat"))?)?;
+    disk.reset()?;
+    Ok([
+        ("pool", mm.used),
+        ("all", full.saturating_sub(before)),
+        ("empty", empty.saturating_sub(before)),
+    ])
+}
+
 /// Measures, and prints a line for each.
 pub fn run(options: &Options) -> Result<()> {
-    for data in &options.data {
+    // Or CPUs keep tens of megabytes of free pages to themselves, which count as in use.
+    let limit = "/proc/sys/vm/percpu_pagelist_high_fraction";
+    attr::set(limit.as_ref(), "1000000")?;
+    let mut first = true;
+    for data in &options.matrix.data {
         let pool = data::pool(data, 3)?;
-        for codec in &options.codecs {
-            for module in &options.modules {
-                let disk = Disk::new(module)?;
-                if !disk.has(codec)? {
-                    continue;
+        for codec in options.matrix.codecs(&options.peers)? {
+            for disk in options.peers.turns()? {
+                if first {
+                    // What they keep already goes with what is freed here.
+                    measure(&disk, codec, &pool, options)?;
+                    first = false;
                 }
-                disk.reset()?;
-                let before = kernel_memory()?;
-                disk.set_up(codec, u64::from(options.disksize))?;
-                let empty = kernel_memory()?;
-                let file = disk.open()?;
-                for at in (0..u64::from(options.written)).step_by(POOL) {
-                    file.write_all_at(&pool, at)
-                        .context("writing what is to be measured")?;
-                }
-                drop(file);
-                let full = kernel_memory()?;
-                let mm = MmStat::parse(&attr::read(&disk.attribute("mm_stat"))?)?;
+                let figures = measure(&disk, codec, &pool, options)?;
                 let cell = Cell {
                     load: "memory".into(),
-                    codec: codec.clone(),
+                    codec: codec.to_owned(),
                     data: data.clone(),
                     request: POOL as u32,
                     threads: 1,
                 };
-                let figures = [
-                    ("pool", mm.used),
-                    ("all", full.saturating_sub(before)),
-                    ("empty", empty.saturating_sub(before)),
-                ];
-                let run = Run {
-                    cell,
-                    module: disk.module.clone(),
-                    blocks: u64::from(options.written) / PAGE as u64,
-                    ns: 0,
-                    virtual_time: None,
-                    figures: figures
-                        .into_iter()
-                        .map(|(name, value)| (name.to_owned(), value))
-                        .collect(),
-                };
-                println!("{}", run.to_line());
-                disk.reset()?;
+                let blocks = u64::from(options.written) / PAGE as u64;
+                print(&disk, cell, blocks, 0, &figures);
             }
         }
     }

@@ -8,34 +8,26 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use rzram_cells::{Cell, Run};
+use rzram_cells::Cell;
 use rzram_guest::buf::Mapping;
 use rzram_guest::run::run as command;
 use rzram_guest::{attr, PAGE};
 
 use crate::bench::size;
 use crate::data;
-use crate::disk::Disk;
+use crate::peers::{print, Matrix, Peers};
 use crate::thread::mark;
 
 /// What to measure.
 #[derive(Args)]
 pub struct Options {
-    /// Modules, in the order in which they take turns
-    #[arg(long, value_delimiter = ',', default_value = "zram,rzram")]
-    modules: Vec<String>,
-    /// Algorithms
-    #[arg(long, value_delimiter = ',', default_value = "lz4")]
-    codecs: Vec<String>,
-    /// What pages are made of
-    #[arg(long, value_delimiter = ',', default_value = "half")]
-    data: Vec<String>,
+    #[command(flatten)]
+    peers: Peers,
+    #[command(flatten)]
+    matrix: Matrix,
     /// Memory that the program may have; it uses twice as much
     #[arg(long, default_value = "32M", value_parser = size)]
     memory: u32,
-    /// How often everything is measured
-    #[arg(long, default_value_t = 2)]
-    repeat: u32,
 }
 
 const ROOT: &str = "/sys/fs/cgroup";
@@ -102,53 +94,31 @@ fn touch(pool: &Mapping, pages: usize) -> Result<(u64, u64)> {
 
 /// Measures, and prints two lines for each: `swapout` and `swapin`.
 pub fn run(options: &Options) -> Result<()> {
-    let disks: Vec<Disk> = options
-        .modules
-        .iter()
-        .map(|module| Disk::new(module))
-        .collect::<Result<_>>()?;
     // Page by page, as the pattern of accesses is simple enough for anything else.
     fs::write("/proc/sys/vm/page-cluster", "0")?;
     let pages = 2 * options.memory as usize / PAGE;
-    for data in &options.data {
+    for data in &options.matrix.data {
         let pool = data::pool(data, 7)?;
-        for codec in &options.codecs {
-            for round in 0..options.repeat {
-                let mut order: Vec<&Disk> = disks.iter().collect();
-                if round % 2 == 1 {
-                    order.reverse();
-                }
-                for disk in order {
-                    if !disk.has(codec)? {
-                        continue;
-                    }
-                    disk.set_up(codec, 4 * u64::from(options.memory))?;
-                    command("mkswap", &[&disk.node()])?;
-                    command("swapon", &[&disk.node()])?;
-                    let (out, back) = {
-                        let _limited = Limited::new(u64::from(options.memory))?;
-                        touch(&pool, pages)?
+        for codec in options.matrix.codecs(&options.peers)? {
+            for disk in options.peers.turns()? {
+                disk.set_up(codec, 4 * u64::from(options.memory))?;
+                command("mkswap", &[&disk.node()])?;
+                command("swapon", &[&disk.node()])?;
+                let (out, back) = {
+                    let _limited = Limited::new(u64::from(options.memory))?;
+                    touch(&pool, pages)?
+                };
+                command("swapoff", &[&disk.node()])?;
+                disk.reset()?;
+                for (load, ns) in [("swapout", out), ("swapin", back)] {
+                    let cell = Cell {
+                        load: load.into(),
+                        codec: codec.to_owned(),
+                        data: data.clone(),
+                        request: PAGE as u32,
+                        threads: 1,
                     };
-                    command("swapoff", &[&disk.node()])?;
-                    disk.reset()?;
-                    for (load, ns) in [("swapout", out), ("swapin", back)] {
-                        let cell = Cell {
-                            load: load.into(),
-                            codec: codec.clone(),
-                            data: data.clone(),
-                            request: PAGE as u32,
-                            threads: 1,
-                        };
-                        let run = Run {
-                            cell,
-                            module: disk.module.clone(),
-                            blocks: pages as u64,
-                            ns,
-                            virtual_time: None,
-                            figures: Vec::new(),
-                        };
-                        println!("{}", run.to_line());
-                    }
+                    print(&disk, cell, pages as u64, ns, &[]);
                 }
             }
         }

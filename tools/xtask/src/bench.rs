@@ -17,9 +17,9 @@ use crate::{
     workspace,
 };
 use anyhow::{bail, Context, Result};
-use rzram_cells::{Marks, Run};
+use rzram_cells::{Marks, Meter, Run};
 use serde::Serialize;
-use sets::{Meter, Set};
+use sets::Set;
 use std::{
     collections::BTreeMap,
     fs,

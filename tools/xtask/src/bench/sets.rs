@@ -1,22 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What is measured, and how: guests and what they run.
 
-use serde::Serialize;
-
-/// How time is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Meter {
-    /// The guest's clock counts instructions, two nanoseconds each, on one CPU.
-    Icount,
-    /// Each CPU counts its own instructions, and none gets ahead of the others.
-    Virtual {
-        /// Instructions between two samples for a profile; 0 for none.
-        sample: u64,
-    },
-    /// The guest's own clock.
-    Wall,
-}
+use rzram_cells::Meter;
 
 /// One guest.
 #[derive(Clone, Debug)]
@@ -252,7 +237,7 @@ pub fn all(quick: bool) -> Vec<Set> {
             (CORPUS.to_owned(), 0),
             (
                 format!(
-                    "./rzram-load memory --codecs {} --data half,zero,file:/tmp/corpus; ",
+                    "./rzram-load memory --codecs {} --data half,zero,file:/tmp/corpus --repeat 1; ",
                     codecs.join(",")
                 ),
                 2 * 3 * codecs.len(),
