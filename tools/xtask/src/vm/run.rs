@@ -2,7 +2,7 @@
 //! One guest from power-on to its end: carries its output, watches its kernel, decides how it ended.
 
 use super::{accel::Accel, boot, klog::Log, qemu, qemu::Qemu, Platform, Spec};
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use nix::{
     errno::Errno,
     poll::{poll, PollFd, PollFlags, PollTimeout},
@@ -17,8 +17,8 @@ use std::{
 /// How long a kernel in trouble may go on, to say what it has to say.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// How long a guest may take to start the command. An emulated one sometimes hangs in the kernel's bring-up of its CPUs
-/// when the host is busy, before anything of ours runs.
+/// How long a guest may take to start the command. An emulated one sometimes hangs or stumbles in the kernel's bring-up of
+/// its CPUs when the host is busy, before anything of ours runs.
 const BOOT_TIME: Duration = Duration::from_secs(90);
 
 /// How many lines to show of a boot that went wrong.
@@ -83,26 +83,36 @@ struct Guest<'a> {
 pub fn run(platform: &Platform, accel: Accel, spec: &Spec, sink: &mut dyn Sink) -> Result<Ending> {
     let boot_time = BOOT_TIME * platform.patience();
     for _ in 1..BOOTS {
-        if let Some(ending) = attempt(platform, accel, spec, sink, Some(boot_time))? {
-            return Ok(ending);
+        match attempt(platform, accel, spec, sink, Some(boot_time))? {
+            Attempt::Ended(ending) => return Ok(ending),
+            Attempt::NotUp(why) => {
+                eprintln!("vm: the guest did not come up: {why}; starting it again")
+            }
         }
-        eprintln!(
-            "vm: the guest did not come up within {} s; starting it again",
-            boot_time.as_secs()
-        );
     }
-    let ending = attempt(platform, accel, spec, sink, None)?;
-    ending.context("a boot without a limit has an end")
+    match attempt(platform, accel, spec, sink, None)? {
+        Attempt::Ended(ending) => Ok(ending),
+        Attempt::NotUp(why) => bail!("the guest did not come up: {why}"),
+    }
 }
 
-/// One boot; `None` where the command was not started within `boot_time`.
+/// What became of one boot.
+enum Attempt<T> {
+    /// Something that counts.
+    Ended(T),
+    /// The command was not started, for this reason; only where a time was set for the boot.
+    NotUp(String),
+}
+
+/// One boot. With a `boot_time` a guest that is in trouble before its command starts, or does not start it by then, is
+/// not up.
 fn attempt(
     platform: &Platform,
     accel: Accel,
     spec: &Spec,
     sink: &mut dyn Sink,
     boot_time: Option<Duration>,
-) -> Result<Option<Ending>> {
+) -> Result<Attempt<Ending>> {
     let nonce = boot::nonce()?;
     let initrd = boot::initrd(platform, spec, &nonce)?;
     let mut guest = Guest {
@@ -114,8 +124,9 @@ fn attempt(
         last_words: LAST_WORDS * platform.patience(),
         sink,
     };
-    let Some(outcome) = guest.watch(spec.timeout, boot_time)? else {
-        return Ok(None);
+    let outcome = match guest.watch(spec.timeout, boot_time)? {
+        Attempt::Ended(outcome) => outcome,
+        Attempt::NotUp(why) => return Ok(Attempt::NotUp(why)),
     };
     guest.carry()?;
     let (status, failure) = match outcome {
@@ -123,7 +134,7 @@ fn attempt(
         Err(why) => (0, Some(why)),
     };
     let Guest { log, nonce, .. } = guest;
-    Ok(Some(Ending {
+    Ok(Attempt::Ended(Ending {
         status,
         failure,
         log: log.into_text(),
@@ -132,12 +143,12 @@ fn attempt(
 }
 
 impl Guest<'_> {
-    /// Returns the command's status, or why the guest failed; `None` where it did not come up.
+    /// Returns the command's status, or why the guest failed.
     fn watch(
         &mut self,
         timeout: Option<Duration>,
         boot_time: Option<Duration>,
-    ) -> Result<Option<Result<i32, String>>> {
+    ) -> Result<Attempt<Result<i32, String>>> {
         let start = Instant::now();
         let mark = start_mark(&self.nonce);
         let mut started = false;
@@ -146,32 +157,36 @@ impl Guest<'_> {
             self.wait(Duration::from_millis(200))?;
             let ended = self.qemu.child.try_wait()?;
             self.carry()?; // after the look at QEMU, so that its last words are not lost
+            started = started || self.log.has(&mark);
             if let Some(trouble) = self.log.trouble() {
+                if !started && boot_time.is_some() {
+                    return Ok(Attempt::NotUp(trouble.to_owned()));
+                }
                 let since = *troubled.get_or_insert_with(Instant::now);
                 if ended.is_some() || since.elapsed() > self.last_words {
-                    return Ok(Some(Err(trouble.to_owned())));
+                    return Ok(Attempt::Ended(Err(trouble.to_owned())));
                 }
                 continue;
             }
             match self.message() {
-                Some(Message::Status(status)) => return self.finish(status).map(Some),
-                Some(Message::Failed(why)) => return Ok(Some(Err(why))),
+                Some(Message::Status(status)) => return self.finish(status).map(Attempt::Ended),
+                Some(Message::Failed(why)) => return Ok(Attempt::Ended(Err(why))),
                 None => {}
             }
             if let Some(status) = ended {
-                return Ok(Some(Err(format!(
+                return Ok(Attempt::Ended(Err(format!(
                     "QEMU ended before the command did ({status})"
                 ))));
             }
             if timeout.is_some_and(|limit| start.elapsed() > limit) {
                 let limit = timeout.unwrap_or_default().as_secs();
-                return Ok(Some(Err(format!(
+                return Ok(Attempt::Ended(Err(format!(
                     "it was still running after {limit} s (hung, or --timeout is too short)"
                 ))));
             }
-            started = started || self.log.has(&mark);
-            if !started && boot_time.is_some_and(|limit| start.elapsed() > limit) {
-                return Ok(None);
+            if let Some(limit) = boot_time.filter(|limit| !started && start.elapsed() > *limit) {
+                let limit = limit.as_secs();
+                return Ok(Attempt::NotUp(format!("nothing for {limit} s")));
             }
         }
     }
