@@ -6,6 +6,7 @@ use std::env;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-check-cfg=cfg(fuzzing)");
     println!("cargo::rustc-check-cfg=cfg(CONFIG_X86_64)");
     println!("cargo::rustc-check-cfg=cfg(CONFIG_KMAP_LOCAL)");
     // Not set: the stand-ins for the kernel's atomics can do more than the instructions themselves.

@@ -4,7 +4,11 @@
 //!
 //! The module's files are compiled as they are. What they take from the kernel crate is rebuilt here as far as they need it
 //! ([`stand_in`]), and `kernel` means this crate; the C functions behind `sys/zsmalloc.rs` are a pool that notices misuse.
-#![cfg(test)]
+#![cfg(any(test, fuzzing))]
+#![cfg_attr(
+    fuzzing,
+    allow(dead_code, unused_imports, reason = "the fuzzers need the codec only")
+)]
 
 extern crate self as kernel;
 
@@ -41,15 +45,29 @@ use stand_in::{bindings, ffi, page, prelude, processor, sync, task};
 
 mod sys;
 
-mod fill_tests;
-mod meta_tests;
-mod parse_reference;
-mod parse_tests;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod random;
-mod stats_tests;
-mod table_model;
-mod table_stress;
-mod table_tests;
-mod wlz_fuzz;
+mod wlz_cases;
 mod wlz_reference;
+
+#[cfg(test)]
+mod fill_tests;
+#[cfg(test)]
+mod meta_tests;
+#[cfg(test)]
+mod parse_reference;
+#[cfg(test)]
+mod parse_tests;
+#[cfg(test)]
+mod stats_tests;
+#[cfg(test)]
+mod table_model;
+#[cfg(test)]
+mod table_stress;
+#[cfg(test)]
+mod table_tests;
+#[cfg(test)]
+mod wlz_fuzz;
+#[cfg(test)]
 mod wlz_tests;

@@ -26,7 +26,11 @@ pub(crate) mod ffi;
 mod waitbit;
 
 // Here because what they test is visible in `sys` only.
+#[cfg(test)]
 mod handle_tests;
+#[cfg(test)]
 pub(crate) mod page_tests;
+#[cfg(test)]
 mod slot_stress;
+#[cfg(test)]
 mod slot_tests;

@@ -8,8 +8,8 @@
 use crate::{
     random::Random,
     wlz::Encoder,
+    wlz_cases::{block, decode, encode, Guarded},
     wlz_reference,
-    wlz_tests::{block, decode, encode, Guarded},
 };
 
 /// How many inputs by themselves.

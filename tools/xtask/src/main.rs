@@ -10,6 +10,7 @@ mod check;
 mod codec;
 mod cpio;
 mod ctx;
+mod fuzz;
 mod guest;
 mod kernel;
 mod module;
@@ -85,6 +86,8 @@ enum Task {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// Give the module's own codec inputs that a fuzzer finds worth trying
+    Fuzz(fuzz::Args),
     /// Format the module's sources and the tools
     Fmt {
         /// Only say where they are not formatted
@@ -130,6 +133,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Task::CodecBench { args } => codec::bench(&ctx, &args)?,
         Task::Demo => return vm::demo(&ctx),
         Task::Soak { operations, seed } => return vm::soak(&ctx, operations, seed),
+        Task::Fuzz(args) => return fuzz::main(&ctx, &args),
         Task::Fmt { check } => {
             let kernel = kernel::ensure(&ctx)?;
             module::pass("rustfmt of the tools", &mut workspace::rustfmt(&ctx, check))?;

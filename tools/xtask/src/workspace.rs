@@ -112,8 +112,12 @@ pub fn rustfmt(ctx: &Ctx, check: bool) -> Command {
     let mut command = Command::new("cargo");
     command.args(["fmt", "--all"]).current_dir(ctx.tools());
     if check {
-        command.args(["--check", "--", "--color=never"]);
+        command.arg("--check");
     }
+    // The fuzzers are a workspace of their own.
+    let fuzzers =
+        crate::fuzz::TARGETS.map(|(name, _)| format!("host-tests/fuzz/fuzz_targets/{name}.rs"));
+    command.args(["--", "--color=never"]).args(fuzzers);
     command
 }
 

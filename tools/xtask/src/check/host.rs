@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Tests that need no guest: those of every member of the tools workspace but the guest's.
+//! Tests that need no guest: those of every member of the tools workspace but the guest's, and short runs of the fuzzers.
 
 use super::{libtest, report::Outcome, Args, Item};
-use crate::ctx::Ctx;
+use crate::{ctx::Ctx, fuzz};
 use anyhow::Result;
 use std::process::Command;
 
 /// The packages whose tests run in guests only.
 const GUEST_ONLY: &str = "rzram-guest";
 
-/// One item for all of them, for cargo runs them in one go.
+/// Inputs that a fuzzer tries in a short run.
+const FUZZ_RUNS: u64 = 50_000;
+
+/// One item for all that cargo runs, which does so in one go, and one for each fuzzer.
 pub fn items<'a>(ctx: &'a Ctx, args: &Args) -> Vec<Item<'a>> {
     let name = "host: cargo test";
     let filter = match &args.only {
@@ -23,10 +26,31 @@ pub fn items<'a>(ctx: &'a Ctx, args: &Args) -> Vec<Item<'a>> {
     {
         return Vec::new();
     }
-    vec![Item {
+    let mut items = vec![Item {
         name: name.to_owned(),
         run: Box::new(move || run(ctx, filter)),
-    }]
+    }];
+    for (program, longest) in fuzz::TARGETS {
+        let name = format!("host: fuzz {program}");
+        if args.wants(&name) {
+            items.push(Item {
+                name,
+                run: Box::new(move || fuzzed(ctx, program, longest)),
+            });
+        }
+    }
+    items
+}
+
+fn fuzzed(ctx: &Ctx, program: &str, longest: u32) -> Result<Outcome> {
+    let out = fuzz::short(ctx, program, longest, FUZZ_RUNS)?;
+    let text = String::from_utf8_lossy(&out.stderr);
+    // It says so at its end, which it does not get to where it stops early for whatever reason.
+    let done = text.contains(&format!("Done {FUZZ_RUNS} runs"));
+    Ok(match out.status.success() && done {
+        true => Outcome::passed(),
+        false => Outcome::failed(format!("{}\n{text}", out.status)),
+    })
 }
 
 fn run(ctx: &Ctx, filter: Option<String>) -> Result<Outcome> {
