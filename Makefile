@@ -6,7 +6,7 @@
 MAKEFLAGS += --no-print-directory
 xtask := tools/bootstrap xtask --
 
-.PHONY: all module install modules_install demo check check-debug bench soak clippy fmt fmt-check doc rust-analyzer update-kernel clean distclean help
+.PHONY: all module install modules_install demo check check-debug bench soak fuzz clippy fmt fmt-check doc rust-analyzer update-kernel clean distclean help
 
 all: module
 
@@ -23,10 +23,13 @@ check:
 	@$(xtask) check $(if $(ONLY),--only '$(ONLY)')
 
 check-debug:
-	@$(xtask) check --kernel debug $(if $(ONLY),--only '$(ONLY)')
+	@$(xtask) check --kernel debug $(if $(ONLY),--only '$(ONLY)') $(if $(WITHIN),--within '$(WITHIN)')
 
 soak:
 	@$(xtask) soak $(if $(OPERATIONS),--operations '$(OPERATIONS)') $(if $(SEED),--seed '$(SEED)')
+
+fuzz:
+	@$(xtask) fuzz $(if $(RUNS),--runs '$(RUNS)') $(if $(ONLY),--only '$(ONLY)')
 
 bench:
 	@tools/bench $(if $(ONLY),--only '$(ONLY)') $(if $(OUT),--out '$(OUT)')
@@ -61,8 +64,10 @@ help:
 	@echo 'make install            install the rzram.ko that was built into /lib/modules (DESTDIR=DIR: below DIR)'
 	@echo 'make demo               set everything up and show in a guest what rzram does'
 	@echo 'make check              set everything up and run all tests (ONLY=TEXT: those with TEXT in their name)'
-	@echo 'make check-debug        run the tests in guests with a debug kernel, which is built first (ONLY=TEXT as above)'
+	@echo 'make check-debug        run the tests in guests with a debug kernel, which is built first (ONLY=TEXT as above,'
+	@echo '                        WITHIN=MINUTES: begin nothing more after these)'
 	@echo 'make soak               do a million random things and compare with a model (OPERATIONS=N, SEED=N)'
+	@echo 'make fuzz               give the codec ten million inputs that a fuzzer finds worth trying (RUNS=N, ONLY=decode or encode)'
 	@echo 'make bench              measure rzram beside C zram: tables and plots (ONLY=TEXT: sets with TEXT in their name, OUT=DIR)'
 	@echo 'make clippy             lint the module and the tools'
 	@echo 'make fmt, fmt-check     format them, or say where they are not formatted'

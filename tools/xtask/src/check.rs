@@ -18,6 +18,7 @@ use std::{
     collections::VecDeque,
     process::ExitCode,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// What `check` takes.
@@ -29,6 +30,9 @@ pub struct Args {
     /// How many guests and builds run side by side
     #[arg(long)]
     jobs: Option<usize>,
+    /// Begin nothing more after so many minutes; what is left out is named, and does not count as failed
+    #[arg(long)]
+    within: Option<u64>,
 }
 
 impl Args {
@@ -48,6 +52,9 @@ struct Item<'a> {
 
 /// The check subcommand.
 pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
+    let limit = args
+        .within
+        .map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     let platform = Platform::ensure(ctx)?;
     let memory = Arc::new(guests::Memory::available()?);
     let report = Report::new();
@@ -57,7 +64,10 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
             .min(2)
     });
     // What needs no guest begins while the guests' programs are built.
-    let queue = Queue::default();
+    let queue = Queue {
+        limit,
+        ..Queue::default()
+    };
     if ctx.kernel == Kind::Stock {
         queue.add(statics::items(ctx, &platform.kernel, args));
         queue.add(host::items(ctx, args));
@@ -93,6 +103,7 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
 struct Queue<'a> {
     state: Mutex<State<'a>>,
     changed: Condvar,
+    limit: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -125,6 +136,10 @@ impl<'a> Queue<'a> {
 
     fn work(&self, report: &Report) {
         while let Some(item) = self.next() {
+            if self.limit.is_some_and(|limit| Instant::now() > limit) {
+                report.leave_out(&item.name);
+                continue;
+            }
             report.start(&item.name);
             report.add(&item.name, (item.run)());
         }

@@ -110,7 +110,12 @@ fn run(
     let mut output = Output::default();
     let ending = platform.run(&spec, &mut output);
     memory.give(share);
-    Ok(judge(&binary.tests, &output, &ending?))
+    let ending = ending?;
+    let mut outcome = judge(&binary.tests, &output, &ending);
+    let mut notes = vec![outcome.note, output.times.longest()];
+    notes.retain(|note| !note.is_empty());
+    outcome.note = notes.join("; ");
+    Ok(outcome)
 }
 
 /// A test that did not get to its verdict has failed, and so has one whose guest did.
@@ -166,11 +171,13 @@ pub struct Output {
     pub out: Vec<u8>,
     /// On its standard error.
     pub err: Vec<u8>,
+    times: libtest::Times,
 }
 
 impl Sink for Output {
     fn out(&mut self, data: &[u8]) -> Result<()> {
         self.out.extend_from_slice(data);
+        self.times.see(&self.out);
         Ok(())
     }
 

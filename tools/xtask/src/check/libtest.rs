@@ -2,7 +2,11 @@
 //! Reading what Rust's test programs print.
 
 use anyhow::{bail, Context, Result};
-use std::{path::Path, process::Command};
+use std::{
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 /// What a run of a test program printed, counted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -91,6 +95,52 @@ fn number(summary: &str, what: &str) -> usize {
         .unwrap_or(0)
 }
 
+/// How long each test of a program took that runs them one after the other, by when its output arrived.
+#[derive(Debug, Default)]
+pub struct Times {
+    seen: usize,
+    last: Option<Instant>,
+    tests: Vec<(String, Duration)>,
+}
+
+impl Times {
+    /// From here on a test is worth to be named.
+    const LONG: Duration = Duration::from_secs(15);
+
+    /// Takes note of what has arrived; `output` is all there is so far.
+    pub fn see(&mut self, output: &[u8]) {
+        let now = Instant::now();
+        while let Some(length) = output[self.seen..].iter().position(|&byte| byte == b'\n') {
+            let line = String::from_utf8_lossy(&output[self.seen..self.seen + length]);
+            let took = self.last.map_or(Duration::ZERO, |last| now - last);
+            if line.starts_with("running ") {
+                self.last = Some(now);
+            } else if let Some((name, verdict)) = line
+                .strip_prefix("test ")
+                .and_then(|rest| rest.split_once(" ... "))
+            {
+                if !verdict.starts_with("ignored") {
+                    self.tests.push((name.to_owned(), took));
+                }
+                self.last = Some(now);
+            }
+            self.seen += length + 1;
+        }
+    }
+
+    /// Names the tests that took long, the longest first; empty if there are none.
+    pub fn longest(mut self) -> String {
+        self.tests.retain(|(_, took)| *took >= Self::LONG);
+        self.tests.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+        let names: Vec<String> = self
+            .tests
+            .iter()
+            .map(|(name, took)| format!("{name} {} s", took.as_secs()))
+            .collect();
+        names.join(", ")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +155,18 @@ mod tests {
         assert_eq!(counts.failed, ["b::c"]);
         assert_eq!(counts.ignored, 1);
         assert_eq!(counts.summaries, 1);
+    }
+
+    #[test]
+    fn tests_that_take_long_are_named() {
+        let mut times = Times::default();
+        let mut text = b"\nrunning 2 tests\ntest a ... ".to_vec();
+        times.see(&text);
+        times.last = times.last.map(|last| last - 2 * Times::LONG);
+        text.extend_from_slice(b"ok\ntest b ... ok\ntest c ... ignored, slow\n\n");
+        times.see(&text);
+        assert_eq!(times.tests.len(), 2);
+        assert_eq!(times.longest(), "a 30 s");
     }
 
     #[test]

@@ -118,6 +118,12 @@ impl Report {
         result
     }
 
+    /// Says that an item is not run, for want of time.
+    pub fn leave_out(&self, name: &str) {
+        let _state = locked(&self.state);
+        println!("check: {name}: left out, the time set for all is over");
+    }
+
     /// Counts and prints an item.
     pub fn add(&self, name: &str, outcome: Result<Outcome>) {
         let outcome = outcome.unwrap_or_else(|error| Outcome::failed(format!("{error:#}")));
