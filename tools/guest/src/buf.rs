@@ -60,6 +60,16 @@ impl Mapping {
         Ok(map)
     }
 
+    /// Maps `len` bytes and keeps them in memory, so that there is less for everything else.
+    pub fn locked(len: usize) -> Result<Mapping> {
+        // In huge pages as it is quicker; there are whole ones at the ends, so it may become a little more.
+        let map = Self::huge(len)?;
+        // SAFETY: the range is the mapping's own.
+        let rc = unsafe { libc::mlock(map.base.cast(), map.len) };
+        ensure!(rc == 0, "mlock: {}", std::io::Error::last_os_error());
+        Ok(map)
+    }
+
     /// The address and length, for system calls.
     pub fn raw(&self) -> (*mut u8, usize) {
         (self.base, self.len)

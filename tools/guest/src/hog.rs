@@ -231,6 +231,13 @@ impl Hog {
     }
 }
 
+/// Takes all memory but about `left` bytes and keeps it from going to swap, until the result is dropped: then pressure is
+/// real and yet soon there.
+pub fn leave_only(left: u64) -> Result<Mapping> {
+    let all = crate::stat::meminfo("MemAvailable")?;
+    Mapping::locked(all.saturating_sub(left) as usize)
+}
+
 /// Pages that went out to swap and came back, so far.
 #[derive(Clone, Copy, Debug)]
 pub struct SwapTraffic {

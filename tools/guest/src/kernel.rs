@@ -48,6 +48,20 @@ impl Log {
     }
 }
 
+/// Whether this is the debug kernel, which watches memory and locks.
+pub fn is_debug() -> bool {
+    fs::read_to_string("/proc/sys/kernel/osrelease")
+        .is_ok_and(|release| release.trim().ends_with("-debug"))
+}
+
+/// How many times longer than with a stock kernel everything may take.
+pub fn patience() -> u32 {
+    match is_debug() {
+        true => 5,
+        false => 1,
+    }
+}
+
 /// Writes dirty pages back and drops page cache, dentries and inodes.
 pub fn drop_caches() -> Result<()> {
     nix::unistd::sync();

@@ -6,7 +6,7 @@ use std::fs;
 
 use anyhow::{ensure, Context, Result};
 use rzram_guest::disk::Disk;
-use rzram_guest::hog::{Hog, SwapTraffic};
+use rzram_guest::hog::{leave_only, Hog, SwapTraffic};
 use rzram_guest::kernel::EarlyReclaim;
 use rzram_guest::module::with_module;
 use rzram_guest::run::run;
@@ -122,6 +122,7 @@ fn under_real_pressure_with_both_going_on_every_byte_is_right() -> Result<()> {
                 .spawn()
                 .context("starting a shell")?;
             let result = (|| {
+                let _rest = leave_only(96 * MIB)?;
                 let before = SwapTraffic::now()?;
                 let mut hog = Hog::boundless()?;
                 hog.fill_until_swapped(1, OUT / 2, |_, _| ())?;

@@ -11,16 +11,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
 use nix::errno::Errno;
-use rzram_guest::buf::Mapping;
 use rzram_guest::disk::Disk;
-use rzram_guest::hog::{Hog, SwapTraffic};
+use rzram_guest::hog::{leave_only, Hog, SwapTraffic};
+use rzram_guest::kernel::patience;
 use rzram_guest::module::with_module;
 use rzram_guest::{same, GIB, MIB};
 
 use super::pressure::as_swap;
 
 /// A program that has not come to its end by then hangs.
-const TIME: Duration = Duration::from_secs(280);
+fn time() -> Duration {
+    Duration::from_secs(280) * patience()
+}
 
 /// A control group with a limit to its memory.
 struct Group(PathBuf);
@@ -75,25 +77,15 @@ fn hold(first: &str, args: &str) -> Result<ExitStatus> {
         format!("{first}echo 1000 >/proc/self/oom_score_adj && exec ./rzram-guest hold {args}");
     let child = Command::new("sh").args(["-c", &script]).spawn();
     let mut child = Tamed(child.context("starting a program")?);
-    let start = Instant::now();
-    while start.elapsed() < TIME {
+    let (start, limit) = (Instant::now(), time());
+    while start.elapsed() < limit {
         if let Some(status) = child.0.try_wait()? {
             println!("hold {args}: {status} after {:?}", start.elapsed());
             return Ok(status);
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    anyhow::bail!("hold {args} has come to no end in {TIME:?}")
-}
-
-/// Memory that does not go to swap.
-fn locked(bytes: u64) -> Result<Mapping> {
-    let map = Mapping::new(bytes as usize)?;
-    let (base, len) = map.raw();
-    // SAFETY: the range is the mapping's own.
-    let rc = unsafe { libc::mlock(base.cast(), len) };
-    ensure!(rc == 0, "mlock: {}", std::io::Error::last_os_error());
-    Ok(map)
+    anyhow::bail!("hold {args} has come to no end in {limit:?}")
 }
 
 fn was_killed(status: ExitStatus) -> Result<()> {
@@ -132,8 +124,8 @@ fn a_group_whose_swap_is_at_its_limit_is_killed_in_order() -> Result<()> {
             let limit = disk.mm()?.used + MIB;
             disk.set("mem_limit", &limit.to_string())?;
             // Nothing that compresses: as long as some pages still fit, the kernel goes on to look for them, with zram too.
-            let group = Group::new("limited", 6 * MIB)?;
-            was_killed(group.hold("12 --random")?)?;
+            let group = Group::new("limited", 4 * MIB)?;
+            was_killed(group.hold("8 --random")?)?;
             ensure!(
                 group.event("oom_kill ")? > 0,
                 "it was killed by somebody else"
@@ -196,8 +188,7 @@ fn a_machine_whose_pool_cannot_grow_kills_who_wants_too_much() -> Result<()> {
             hog.fill(1, |_| ());
             hog.page_out()?;
             // Most of the memory stays where it is, for there is no need to wait until all of it went to swap.
-            let all = rzram_guest::stat::meminfo("MemAvailable")?;
-            let kept = locked(all.saturating_sub(80 * MIB))?;
+            let kept = leave_only(80 * MIB)?;
             // Swapping out what does not compress gives nothing back.
             was_killed(hold("", "160 --random")?)?;
             drop(kept);

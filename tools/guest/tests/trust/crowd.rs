@@ -11,13 +11,16 @@ use anyhow::{bail, ensure, Result};
 use nix::errno::Errno;
 use rzram_guest::buf::Mapping;
 use rzram_guest::disk::Disk;
+use rzram_guest::kernel::patience;
 use rzram_guest::pattern::{self, Rng};
 use rzram_guest::post::P;
 use rzram_guest::stress::Work;
 use rzram_guest::{blk, PAGE};
 
 /// A test that has not done its rounds by then has failed.
-pub const TIME: Duration = Duration::from_secs(280);
+pub fn time() -> Duration {
+    Duration::from_secs(280) * patience()
+}
 
 /// How often something was done, and refused.
 #[derive(Default)]

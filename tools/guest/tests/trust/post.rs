@@ -18,7 +18,7 @@ use rzram_guest::run::run;
 use rzram_guest::stress::{discarder, owner, reader, statistician, together, writer, Until, Work};
 use rzram_guest::{blk, same, MIB};
 
-use super::crowd::{enough, over_and_over, swap_on_and_off, Count, TIME};
+use super::crowd::{enough, over_and_over, swap_on_and_off, time, Count};
 
 /// What writeback says where there is no room, or nothing more is allowed.
 const SHORT: [Errno; 2] = [Errno::ENOSPC, Errno::EIO];
@@ -87,7 +87,7 @@ fn readers_writers_and_discarders_of_the_same_blocks() -> Result<()> {
             set_up(&disk, 0, ["lz4", "lzo-rle"][n], "1M")?;
             let counts: [Count; 4] = Default::default();
             let [one, two, plugs, moved] = &counts;
-            let until = Until::after(TIME);
+            let until = Until::after(time());
             together(
                 &until,
                 vec![
@@ -134,7 +134,7 @@ fn owners_on_several_disks_find_what_they_wrote() -> Result<()> {
         }
         let counts: [Count; 4] = Default::default();
         let [one, two, three, plugs] = &counts;
-        let until = Until::after(TIME);
+        let until = Until::after(time());
         let mut work = vec![
             ("post 0", post_process(disks[0], one)),
             ("post 1", post_process(disks[1], two)),
@@ -182,7 +182,7 @@ fn resets_and_removals_wait_for_what_goes_on() -> Result<()> {
         ];
         let counts: [Count; 4] = Default::default();
         let [downs, posts, more, header] = &counts;
-        let until = Until::after(TIME);
+        let until = Until::after(time());
         let busy = |what, count, attribute: &'static str, value: &'static str| {
             over_and_over(what, count, &gone, move |_| disk.put(attribute, value))
         };
@@ -244,7 +244,7 @@ fn swap_frees_blocks_that_are_being_worked_on() -> Result<()> {
         set_up(&disk, 0, "lzo-rle", "8M")?;
         run("mkswap", &[&disk.node()])?;
         let count = Count::default();
-        let until = Until::after(TIME);
+        let until = Until::after(time());
         let notices = disk.io()?.notify_free;
         let swapper: Work<'_> = Box::new(|until| {
             for round in 0..ROUNDS {

@@ -24,7 +24,7 @@ use rzram_guest::target::target;
 use rzram_guest::{attr, blk, MIB, PAGE};
 
 use super::crowd::{
-    c_node, enough, over_and_over, swap_header, swap_on_and_off, tagged, Count, PASSING, TIME,
+    c_node, enough, over_and_over, swap_header, swap_on_and_off, tagged, time, Count, PASSING,
 };
 
 /// The blocks of a small file system that are not empty.
@@ -90,7 +90,7 @@ fn set_up_reset_open_mount_and_swap_at_once_show_no_foreign_block() -> Result<()
         let mut passing = PASSING.to_vec();
         // Half a file system, or what another thread wrote over it.
         passing.extend([Errno::EUCLEAN, Errno::EBADMSG, Errno::EFBIG, Errno::ENOMEM]);
-        let until = Until::after(TIME);
+        let until = Until::after(time());
         let sizes = ["1M", "4M", "2M"];
         let work = vec![
             (
@@ -192,7 +192,7 @@ fn statistics_fit_the_disk_while_it_is_reset_to_a_smaller_one() -> Result<()> {
     with_module("", || {
         let disk = Disk::new(0);
         let (looks, states) = (AtomicU64::new(0), AtomicU64::new(0));
-        let until = Until::after(TIME);
+        let until = Until::after(time());
         let resets: Work<'_> = Box::new(|until| {
             let mut data = Mapping::new(MIB as usize)?;
             pattern::fill_all(1, 0, &mut data);
@@ -278,7 +278,7 @@ fn the_module_comes_and_goes_beside_everything_else() -> Result<()> {
     const ROUNDS: u64 = 8;
     let counts: [Count; 6] = Default::default();
     let [loads, adds, removes, io, swaps, plugs] = &counts;
-    let until = Until::after(TIME);
+    let until = Until::after(time());
     let header = swap_header(48)?;
     let passing = [PASSING.as_slice(), &[Errno::EAGAIN, Errno::EACCES]].concat();
     let both = [Disk::new(0), Disk::new(1)];
