@@ -4,8 +4,8 @@
 
 use crate::{
     random::Random,
-    sys::page::{Dest, Source, BLOCK_SIZE},
-    wlz::{self, Encoder},
+    sys::page::{Source, BLOCK_SIZE},
+    wlz::Encoder,
     wlz_cases::{block, decode, encode, Guarded},
     wlz_reference,
 };
