@@ -76,15 +76,15 @@ fn prepare(boot: &Boot) -> Result<(Command, Vec<Stream>)> {
             .stdout(out_write)
             .stderr(err_write);
         let streams = vec![
-            (end(out_read)?, port(PORT_OUT)?),
-            (end(err_read)?, port(PORT_ERR)?),
+            (end(out_read)?, port(boot.machine, PORT_OUT)?),
+            (end(err_read)?, port(boot.machine, PORT_ERR)?),
         ];
         return Ok((command, streams));
     };
     let terminal = OpenOptions::new()
         .read(true)
         .write(true)
-        .open("/dev/hvc0")
+        .open(boot.machine.terminal())
         .context("no terminal")?;
     let size = nix::libc::winsize {
         ws_row: rows,
@@ -151,6 +151,7 @@ fn pump(child: Pid, signals: &SignalFd, mut streams: Vec<Stream>) -> Result<i32>
         }
         streams = open;
         if let Some(code) = status {
+            // Dropping a port waits until it has sent everything.
             return Ok(code);
         }
     }

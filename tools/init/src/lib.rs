@@ -2,6 +2,7 @@
 //! What host and guest agree on: what a boot is to do, and how its end is told.
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Where the guest finds its [`Boot`]; removed before the command starts.
 pub const BOOT_FILE: &str = "/rzram-boot.json";
@@ -12,12 +13,41 @@ pub const WORK_DIR: &str = "/rzram";
 /// Where `--share` shows the host's directory.
 pub const SHARE_DIR: &str = "/share";
 
-/// Numbers of the virtio ports: the command's standard output.
+/// Numbers of the ports: the command's standard output.
 pub const PORT_OUT: u32 = 1;
 /// The command's standard error.
 pub const PORT_ERR: u32 = 2;
 /// Messages of the guest's init itself, see [`status_line`].
 pub const PORT_CTL: u32 = 3;
+/// The terminal, where a user-mode kernel has one.
+pub const PORT_TERMINAL: u32 = 4;
+
+/// What the guest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Machine {
+    /// A machine that QEMU shows, with virtio ports.
+    Qemu,
+    /// User-mode Linux, with serial lines.
+    Uml,
+}
+
+impl Machine {
+    /// The device node of a port.
+    pub fn port(self, number: u32) -> String {
+        match self {
+            Self::Qemu => format!("/dev/vport0p{number}"),
+            Self::Uml => format!("/dev/ttyS{number}"),
+        }
+    }
+
+    /// The device node of the terminal.
+    pub fn terminal(self) -> String {
+        match self {
+            Self::Qemu => "/dev/hvc0".to_owned(),
+            Self::Uml => self.port(PORT_TERMINAL),
+        }
+    }
+}
 
 /// The task of one boot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,8 +58,10 @@ pub struct Boot {
     pub argv: Vec<String>,
     /// Rows and columns of the terminal, where the command is to have one.
     pub terminal: Option<(u16, u16)>,
-    /// Whether a directory of the host is to be mounted.
-    pub share: bool,
+    /// What the guest is.
+    pub machine: Machine,
+    /// The directory of the host that is to be mounted.
+    pub share: Option<PathBuf>,
     /// How many times slower than the stock kernel this one is; its watchdogs wait so much longer.
     pub patience: u32,
     /// Whether to look for leaks when the command has ended. The debug kernel only.

@@ -6,7 +6,10 @@ mod mounts;
 mod watch;
 
 use anyhow::{Context, Result};
-use rzram_init::{end_mark, failure_line, start_mark, status_line, Boot, BOOT_FILE, PORT_CTL};
+use nix::sys::termios::{cfmakeraw, tcgetattr, tcsetattr, SetArg};
+use rzram_init::{
+    end_mark, failure_line, start_mark, status_line, Boot, Machine, BOOT_FILE, PORT_CTL,
+};
 use std::{
     fs::{self, File, OpenOptions},
     io::Write,
@@ -29,14 +32,15 @@ fn main() {
 fn start() -> Result<(Boot, File)> {
     mounts::basic()?;
     let boot = fs::read(BOOT_FILE).with_context(|| format!("cannot read {BOOT_FILE}"))?;
-    let boot = serde_json::from_slice(&boot).context("the boot file is damaged")?;
+    let boot: Boot = serde_json::from_slice(&boot).context("the boot file is damaged")?;
     fs::remove_file(BOOT_FILE)?;
-    Ok((boot, port(PORT_CTL)?))
+    let control = port(boot.machine, PORT_CTL)?;
+    Ok((boot, control))
 }
 
 fn run(boot: &Boot, mut control: File) -> ! {
     kernel_log(&start_mark(&boot.nonce));
-    let result = mounts::more(boot.share).and_then(|()| {
+    let result = mounts::more(boot.machine, boot.share.as_deref()).and_then(|()| {
         settings(boot.patience);
         command::run(boot)
     });
@@ -60,20 +64,27 @@ fn run(boot: &Boot, mut control: File) -> ! {
     }
 }
 
-/// Opens a virtio port; the kernel makes the device nodes by itself, though not at once.
-fn port(number: u32) -> Result<File> {
-    let path = format!("/dev/vport0p{number}");
+/// Opens a port; the kernel makes the device nodes by itself, though not at once.
+fn port(machine: Machine, number: u32) -> Result<File> {
+    let path = machine.port(number);
     let mut tries = 0;
-    loop {
+    let port = loop {
         match OpenOptions::new().read(true).write(true).open(&path) {
-            Ok(file) => return Ok(file),
+            Ok(file) => break file,
             Err(error) if tries == 500 => {
                 return Err(error).with_context(|| format!("cannot open {path}"))
             }
             Err(_) => sleep(Duration::from_millis(10)),
         }
         tries += 1;
+    };
+    if machine == Machine::Uml {
+        // As it is, without what is made of text for a terminal.
+        let mut settings = tcgetattr(&port)?;
+        cfmakeraw(&mut settings);
+        tcsetattr(&port, SetArg::TCSANOW, &settings)?;
     }
+    Ok(port)
 }
 
 /// From here on a warning, a hang or a stall ends the guest, as it would not on an ordinary machine.

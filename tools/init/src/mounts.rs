@@ -3,8 +3,8 @@
 
 use anyhow::{bail, Context, Result};
 use nix::mount::{mount, MsFlags};
-use rzram_init::SHARE_DIR;
-use std::{fs, os::unix::fs::symlink, process::Command};
+use rzram_init::{Machine, SHARE_DIR};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 fn put(kind: &str, source: &str, target: &str, options: &str) -> Result<()> {
     fs::create_dir_all(target)?;
@@ -26,7 +26,7 @@ pub fn basic() -> Result<()> {
 }
 
 /// What a command may expect.
-pub fn more(share: bool) -> Result<()> {
+pub fn more(machine: Machine, share: Option<&Path>) -> Result<()> {
     put("tmpfs", "tmp", "/tmp", "mode=1777")?;
     put("tmpfs", "run", "/run", "mode=755")?;
     put("tmpfs", "shm", "/dev/shm", "mode=1777")?;
@@ -43,20 +43,19 @@ pub fn more(share: bool) -> Result<()> {
     }
     // Not there on a kernel without the file system, which hardly a command misses.
     let _ = put("tracefs", "tracefs", "/sys/kernel/tracing", "");
-    if share {
-        for module in ["9pnet_virtio", "9p"] {
-            // By its path, for there is no PATH yet.
-            let status = Command::new("/usr/sbin/modprobe").arg(module).status();
-            if !status.context("cannot run modprobe")?.success() {
-                bail!("the kernel has no {module} module, so nothing can be shared");
+    match (share, machine) {
+        (None, _) => Ok(()),
+        (Some(dir), Machine::Uml) => put("hostfs", "share", SHARE_DIR, &dir.display().to_string()),
+        (Some(_), Machine::Qemu) => {
+            for module in ["9pnet_virtio", "9p"] {
+                // By its path, for there is no PATH yet.
+                let status = Command::new("/usr/sbin/modprobe").arg(module).status();
+                if !status.context("cannot run modprobe")?.success() {
+                    bail!("the kernel has no {module} module, so nothing can be shared");
+                }
             }
+            let options = "trans=virtio,version=9p2000.L,msize=262144,cache=mmap";
+            put("9p", "share", SHARE_DIR, options)
         }
-        put(
-            "9p",
-            "share",
-            SHARE_DIR,
-            "trans=virtio,version=9p2000.L,msize=262144,cache=mmap",
-        )?;
     }
-    Ok(())
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Debian's stock kernel: which one, its image and modules, and a build tree in which Rust modules can be built; and the
-//! debug kernel that is made from its source.
+//! kernels that are made from its source.
 //!
 //! Debian's header packages carry no Rust metadata, so the build tree is made from the source package of the same
 //! version with the packaged configuration and symbol table. It fits the stock kernel because the compiler is the same.
 
-pub mod debug;
+mod made;
 
 use crate::{apt, cache, ctx::Ctx, progress::Job};
 use anyhow::{bail, Context, Result};
@@ -44,6 +44,8 @@ pub enum Kind {
     Stock,
     /// One that watches memory, locks and leaks.
     Debug,
+    /// One that runs as a program of the host, at its speed: user-mode Linux.
+    Uml,
 }
 
 /// A kernel in the cache, ready to build against and to boot.
@@ -71,7 +73,8 @@ impl Kernel {
     pub fn make_args(&self) -> &'static [&'static str] {
         match self.kind {
             Kind::Stock => &[],
-            Kind::Debug => &debug::MAKE,
+            Kind::Debug => made::DEBUG.make,
+            Kind::Uml => made::UML.make,
         }
     }
 }
@@ -109,7 +112,8 @@ impl Want {
 pub fn ensure_kind(ctx: &Ctx, kind: Kind) -> Result<Kernel> {
     match kind {
         Kind::Stock => ensure(ctx),
-        Kind::Debug => debug::ensure(ctx),
+        Kind::Debug => made::ensure(ctx, &made::DEBUG),
+        Kind::Uml => made::ensure(ctx, &made::UML),
     }
 }
 

@@ -29,7 +29,8 @@ struct Cli {
     /// Debian kernel flavour: amd64, rt-amd64 or cloud-amd64
     #[arg(long, global = true, default_value = "amd64", env = "RZRAM_FLAVOUR")]
     flavour: String,
-    /// The kernel that guests boot: Debian's own, or one built from its source that watches memory, locks and leaks
+    /// The kernel that guests boot: Debian's own, or one built from its source that watches memory, locks and leaks, or that
+    /// runs as a program of the host, at its speed
     #[arg(
         long,
         global = true,

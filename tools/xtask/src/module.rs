@@ -96,7 +96,7 @@ pub fn fresh(ctx: &Ctx, kernel: &Kernel) -> Result<Vec<(String, Vec<u8>)>> {
             ctx.tree.clone()
         }
         // The tree's rzram.ko is for the stock kernel, and `MO=` accepts no tree in which something was built.
-        Kind::Debug => {
+        Kind::Debug | Kind::Uml => {
             let name = format!("module-{}", cache::key(&(&ctx.tree, &kernel.release)));
             _lock = cache::lock(ctx, &name)?;
             let dir = ctx.cache.join(name);

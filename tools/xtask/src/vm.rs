@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Guests: Debian's stock kernel or the debug kernel, the userland of the guest module, and one command that runs as root in it.
+//! Guests: Debian's stock kernel or one made from its source, the userland of the guest module, and one command that runs as root in it.
 
 pub mod accel;
 mod boot;
 mod klog;
+mod machine;
 mod qemu;
 mod run;
+mod uml;
 
 use crate::{
     ctx::Ctx,
@@ -15,6 +17,7 @@ use crate::{
 };
 use anyhow::{bail, Result};
 use std::{
+    fs::File,
     io::Write,
     path::PathBuf,
     process::ExitCode,
@@ -144,14 +147,16 @@ impl Platform {
             init,
             accel: accel::Accel::Tcg,
         };
-        platform.accel = accel::choose(ctx, &platform)?;
+        if platform.kernel.kind != Kind::Uml {
+            platform.accel = accel::choose(ctx, &platform)?;
+        }
         Ok(platform)
     }
 
     /// How many times longer than on the stock kernel everything may take.
     pub fn patience(&self) -> u32 {
         match self.kernel.kind {
-            Kind::Stock => 1,
+            Kind::Stock | Kind::Uml => 1,
             Kind::Debug => 5,
         }
     }
@@ -159,7 +164,7 @@ impl Platform {
     /// What a guest needs where it has `bytes` on the stock kernel.
     pub fn memory(&self, bytes: u64) -> u64 {
         match self.kernel.kind {
-            Kind::Stock => bytes,
+            Kind::Stock | Kind::Uml => bytes,
             // KASAN takes an eighth; records of leaks, owners and freed objects, and a larger kernel the rest.
             Kind::Debug => bytes + bytes / 4 + (256 << 20),
         }
@@ -179,11 +184,19 @@ impl Platform {
         run::run(self, accel, spec, sink)
     }
 
+    fn start(&self, accel: accel::Accel, spec: &Spec, initrd: File) -> Result<machine::Machine> {
+        match self.kernel.kind {
+            Kind::Uml => uml::start(self, spec, initrd),
+            Kind::Stock | Kind::Debug => qemu::start(self, accel, spec, initrd),
+        }
+    }
+
     /// One line about the guest that `spec` gives.
     pub fn describe(&self, spec: &Spec) -> String {
-        let accel = match (spec.icount, self.accel) {
-            (true, _) => "TCG counting instructions",
-            (false, accel) => accel.describe(),
+        let accel = match (self.kernel.kind, spec.icount) {
+            (Kind::Uml, _) => "a program of the host",
+            (_, true) => "TCG counting instructions",
+            (_, false) => self.accel.describe(),
         };
         let cpus = if spec.icount { 1 } else { spec.cpus };
         format!(
@@ -233,7 +246,7 @@ pub fn main(ctx: &Ctx, args: Args) -> Result<ExitCode> {
         _ => {}
     }
     if args.leaks && !platform.finds_leaks() {
-        bail!("--leaks: the stock kernel does not look for leaks; add --kernel debug");
+        bail!("--leaks: this kernel does not look for leaks; add --kernel debug");
     }
     if !args.no_module && ctx.has_module() {
         spec.files.extend(module::fresh(ctx, &platform.kernel)?);

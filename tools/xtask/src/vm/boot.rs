@@ -2,10 +2,10 @@
 //! The initial RAM file system of one boot: the userland from the cache, then what belongs to this boot alone.
 
 use super::{Platform, Spec};
-use crate::{cpio::Archive, ctx::Ctx, workspace};
+use crate::{cpio::Archive, ctx::Ctx, kernel::Kind, workspace};
 use anyhow::{Context, Result};
 use nix::sys::memfd::{memfd_create, MFdFlags};
-use rzram_init::{Boot, BOOT_FILE, WORK_DIR};
+use rzram_init::{Boot, Machine, BOOT_FILE, WORK_DIR};
 use std::{
     fs::File,
     io::{self, BufWriter, Read, Write},
@@ -35,7 +35,11 @@ pub fn initrd(platform: &Platform, spec: &Spec, nonce: &str) -> Result<File> {
         nonce: nonce.to_owned(),
         argv: spec.argv.clone(),
         terminal: spec.terminal.then(terminal_size),
-        share: spec.share.is_some(),
+        machine: match platform.kernel.kind {
+            Kind::Uml => Machine::Uml,
+            Kind::Stock | Kind::Debug => Machine::Qemu,
+        },
+        share: spec.share.clone(),
         patience: platform.patience(),
         leaks: spec.leaks,
         env: environment(spec),

@@ -1,54 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Starting QEMU: its arguments, and the sockets that carry the guest's console and ports.
+//! Starting QEMU: its arguments, with sockets for the guest's console and ports.
 
-use super::{accel::Accel, Platform, Spec};
+use super::{
+    accel::Accel,
+    machine::{self, Machine},
+    Platform, Spec,
+};
 use crate::kernel::Kind;
 use anyhow::{Context, Result};
-use nix::{
-    fcntl::{fcntl, FcntlArg, FdFlag, OFlag},
-    sys::{
-        prctl::set_pdeathsig,
-        signal::Signal,
-        socket::{socketpair, AddressFamily, SockFlag, SockType},
-    },
-    unistd::pipe2,
-};
 use rzram_init::{PORT_CTL, PORT_ERR, PORT_OUT};
 use std::{
     fs::File,
     os::fd::{AsRawFd, OwnedFd},
-    os::unix::{net::UnixStream, process::CommandExt},
-    process::{Child, Command, Stdio},
+    os::unix::net::UnixStream,
+    process::{Command, Stdio},
     time::Instant,
 };
 
-/// Bytes of kernel log that may be on their way; the most that an ordinary user may ask for.
-const CONSOLE_SIZE: i32 = 1 << 20;
 const QEMU: &str = "qemu-system-x86_64";
 /// Without fast string instructions, of which the translator makes loops over bytes, the kernel copies by words.
 const CPU: &str = "max,erms=off,fsrm=off";
-
-/// A running QEMU with this process's ends of its channels.
-pub struct Qemu {
-    /// The process.
-    pub child: Child,
-    /// The kernel's console.
-    pub console: File,
-    /// The command's standard output.
-    pub out: UnixStream,
-    /// The command's standard error.
-    pub err: UnixStream,
-    /// Init's messages.
-    pub ctl: UnixStream,
-}
-
-impl Drop for Qemu {
-    fn drop(&mut self) {
-        // Already gone is fine.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Collects arguments, and the descriptors that QEMU inherits.
 struct Builder {
@@ -63,32 +34,24 @@ impl Builder {
 
     /// A character device named `id`; returns our end of it.
     fn channel(&mut self, id: &str) -> Result<UnixStream> {
-        let (ours, theirs) = socketpair(
-            AddressFamily::Unix,
-            SockType::Stream,
-            None,
-            SockFlag::SOCK_CLOEXEC,
-        )?;
+        let (ours, theirs) = machine::channel()?;
         self.args([
             "-chardev",
             &format!("socket,id={id},fd={}", theirs.as_raw_fd()),
         ]);
         self.inherited.push(theirs);
-        let ours = UnixStream::from(ours);
-        ours.set_nonblocking(true)?;
         Ok(ours)
     }
 
-    /// A pipe named `console`: QEMU writes byte by byte and drops what does not fit at once, so it is a large one.
+    /// The console, named so.
     fn console(&mut self) -> Result<File> {
-        let (ours, theirs) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
-        fcntl(&ours, FcntlArg::F_SETPIPE_SZ(CONSOLE_SIZE))?;
+        let (ours, theirs) = machine::console()?;
         self.args([
             "-chardev",
             &format!("file,id=console,path=/proc/self/fd/{}", theirs.as_raw_fd()),
         ]);
         self.inherited.push(theirs);
-        Ok(File::from(ours))
+        Ok(ours)
     }
 
     fn port(&mut self, id: &str, number: u32) -> Result<UnixStream> {
@@ -102,7 +65,7 @@ impl Builder {
 }
 
 /// Starts a guest.
-pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Result<Qemu> {
+pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Result<Machine> {
     let mut builder = Builder {
         command: Command::new(QEMU),
         inherited: Vec::new(),
@@ -183,20 +146,8 @@ pub fn start(platform: &Platform, accel: Accel, spec: &Spec, initrd: File) -> Re
     if !spec.terminal {
         command.stdout(Stdio::null());
     }
-    // SAFETY: between fork and exec only system calls are made; `inherited` is moved in, so the descriptors are open.
-    unsafe {
-        command.pre_exec(move || {
-            set_pdeathsig(Signal::SIGKILL)?; // no guest outlives us, whatever ends us
-            for fd in &inherited {
-                fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
-            }
-            Ok(())
-        });
-    }
-    let child = command
-        .spawn()
-        .with_context(|| format!("cannot run {QEMU}"))?;
-    Ok(Qemu {
+    let child = machine::spawn(command, inherited).with_context(|| format!("cannot run {QEMU}"))?;
+    Ok(Machine {
         child,
         console,
         out,
@@ -240,7 +191,7 @@ fn tsc_khz() -> Option<u64> {
 fn parameters(platform: &Platform, spec: &Spec, accel: Accel) -> String {
     let stall = (60 * platform.patience()).min(300); // RCU takes no more
     let watching = match platform.kernel.kind {
-        Kind::Stock => "",
+        Kind::Stock | Kind::Uml => "",
         // While the kernel finds out what its CPU can do, it does not know for a moment that pages have five levels, and an
         // interrupt in that moment makes KASAN take addresses for wild ones.
         Kind::Debug => " no5lvl",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! One guest from power-on to its end: carries its output, watches its kernel, decides how it ended.
 
-use super::{accel::Accel, boot, klog::Log, qemu, qemu::Qemu, Platform, Spec};
+use super::{accel::Accel, boot, klog::Log, machine::Machine, Platform, Spec};
 use anyhow::{bail, Result};
 use nix::{
     errno::Errno,
@@ -70,7 +70,7 @@ enum Message {
 }
 
 struct Guest<'a> {
-    qemu: Qemu,
+    machine: Machine,
     log: Log,
     ctl: Vec<u8>,
     nonce: String,
@@ -116,7 +116,7 @@ fn attempt(
     let nonce = boot::nonce()?;
     let initrd = boot::initrd(platform, spec, &nonce)?;
     let mut guest = Guest {
-        qemu: qemu::start(platform, accel, spec, initrd)?,
+        machine: platform.start(accel, spec, initrd)?,
         log: Log::default(),
         ctl: Vec::new(),
         nonce,
@@ -155,8 +155,8 @@ impl Guest<'_> {
         let mut troubled: Option<Instant> = None;
         loop {
             self.wait(Duration::from_millis(200))?;
-            let ended = self.qemu.child.try_wait()?;
-            self.carry()?; // after the look at QEMU, so that its last words are not lost
+            let ended = self.machine.child.try_wait()?;
+            self.carry()?; // after the look at the machine, so that its last words are not lost
             started = started || self.log.has(&mark);
             if let Some(trouble) = self.log.trouble() {
                 if !started && boot_time.is_some() {
@@ -175,7 +175,7 @@ impl Guest<'_> {
             }
             if let Some(status) = ended {
                 return Ok(Attempt::Ended(Err(format!(
-                    "QEMU ended before the command did ({status})"
+                    "the machine ended before the command did ({status})"
                 ))));
             }
             if timeout.is_some_and(|limit| start.elapsed() > limit) {
@@ -198,7 +198,7 @@ impl Guest<'_> {
         while !self.log.has(&mark) && start.elapsed() < self.last_words {
             self.wait(Duration::from_millis(50))?;
             self.carry()?;
-            if self.qemu.child.try_wait()?.is_some() {
+            if self.machine.child.try_wait()?.is_some() {
                 break;
             }
         }
@@ -211,12 +211,12 @@ impl Guest<'_> {
 
     /// Sleeps until there is something to read.
     fn wait(&self, limit: Duration) -> Result<()> {
-        let qemu = &self.qemu;
+        let machine = &self.machine;
         let mut ready = [
-            qemu.console.as_fd(),
-            qemu.out.as_fd(),
-            qemu.err.as_fd(),
-            qemu.ctl.as_fd(),
+            machine.console.as_fd(),
+            machine.out.as_fd(),
+            machine.err.as_fd(),
+            machine.ctl.as_fd(),
         ]
         .map(|stream| PollFd::new(stream, PollFlags::POLLIN));
         let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::ZERO);
@@ -224,7 +224,7 @@ impl Guest<'_> {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => bail!(error),
         }
-        // A QEMU that is gone leaves sockets that are always ready; it is noticed by the caller, so do not spin until then.
+        // A machine that is gone leaves sockets that are always ready; it is noticed by the caller, so do not spin until then.
         if ready.iter().any(|fd| {
             fd.revents()
                 .is_some_and(|events| events.contains(PollFlags::POLLHUP))
@@ -237,7 +237,7 @@ impl Guest<'_> {
     /// Reads all that has come.
     fn carry(&mut self) -> Result<()> {
         let (log, klog) = (&mut self.log, self.klog);
-        drain(&mut self.qemu.console, |data| {
+        drain(&mut self.machine.console, |data| {
             log.add(data);
             if klog {
                 std::io::stderr().write_all(data)?;
@@ -245,14 +245,14 @@ impl Guest<'_> {
             Ok(())
         })?;
         let ctl = &mut self.ctl;
-        drain(&mut self.qemu.ctl, |data| {
+        drain(&mut self.machine.ctl, |data| {
             ctl.extend_from_slice(data);
             Ok(())
         })?;
         // After the control port: init speaks there only when it has passed on everything else.
         let sink = &mut *self.sink;
-        drain(&mut self.qemu.out, |data| sink.out(data))?;
-        drain(&mut self.qemu.err, |data| sink.err(data))
+        drain(&mut self.machine.out, |data| sink.out(data))?;
+        drain(&mut self.machine.err, |data| sink.err(data))
     }
 
     /// The first complete line on the control port that has our nonce.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The debug kernel: built from the stock kernel's source with all that watches memory, locks and leaks.
+//! Kernels that are made from the stock kernel's source: one that watches, and one that runs at native speed.
 //!
-//! Its configuration is tinyconfig with `tools/debug-kernel.config` on top. It is built once for each version, fragment and
+//! A configuration is tinyconfig with a fragment of `tools/` on top. A kernel is built once for each version, fragment and
 //! toolchain; a build that was interrupted goes on where it was.
 
 use super::{Kernel, Kind, Release};
@@ -13,49 +13,89 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The fragment, from the top of the tree.
-const FRAGMENT: &str = "tools/debug-kernel.config";
+/// How a kernel is made.
+#[derive(Debug)]
+pub struct Recipe {
+    kind: Kind,
+    /// The end of the kernel's name.
+    name: &'static str,
+    /// The fragment, from the top of the tree.
+    fragment: &'static str,
+    /// What every call of make on this kernel has to be told.
+    pub make: &'static [&'static str],
+    /// What says its version for the cache's key, with rustc.
+    compiler: &'static str,
+    /// What make calls the image, and where it puts it.
+    image: [&'static str; 2],
+    /// Directories of the architecture in the build tree.
+    arch: &'static [&'static str],
+    /// How long it takes to build.
+    takes: &'static str,
+    /// Counts up when what `make` does below changes.
+    version: u32,
+}
 
-/// Counts up when what `make` does below changes.
-const RECIPE: u32 = 1;
+/// With all that watches memory, locks and leaks. KASAN and Rust go together with Clang only.
+pub const DEBUG: Recipe = Recipe {
+    kind: Kind::Debug,
+    name: "debug",
+    fragment: "tools/debug-kernel.config",
+    make: &["LLVM=1"],
+    compiler: "clang",
+    image: ["bzImage", "arch/x86/boot/bzImage"],
+    arch: &["build/arch/x86"],
+    takes: "some ten minutes on two CPUs",
+    version: 1,
+};
 
-/// What every call of make on this kernel has to be told; KASAN and Rust go together with Clang only.
-pub const MAKE: [&str; 1] = ["LLVM=1"];
+/// User-mode Linux, which runs as a program of the host.
+pub const UML: Recipe = Recipe {
+    kind: Kind::Uml,
+    name: "uml",
+    fragment: "tools/uml-kernel.config",
+    make: &["ARCH=um"],
+    compiler: "gcc",
+    image: ["linux", "linux"],
+    arch: &["build/arch/um", "build/arch/x86"],
+    takes: "some five minutes on two CPUs",
+    version: 1,
+};
 
-/// Returns the debug kernel; builds it where the cache lacks it.
-pub fn ensure(ctx: &Ctx) -> Result<Kernel> {
+/// Returns the kernel that the recipe gives; builds it where the cache lacks it.
+pub fn ensure(ctx: &Ctx, recipe: &Recipe) -> Result<Kernel> {
     let stock = super::ensure(ctx)?;
-    let fragment = fs::read_to_string(ctx.tree.join(FRAGMENT))
-        .with_context(|| format!("cannot read {FRAGMENT}"))?;
-    let key = cache::key(&(&stock.release, &fragment, toolchain()?, RECIPE));
+    let path = recipe.fragment;
+    let fragment =
+        fs::read_to_string(ctx.tree.join(path)).with_context(|| format!("cannot read {path}"))?;
+    let toolchain = toolchain(recipe.compiler)?;
+    let key = cache::key(&(&stock.release, &fragment, toolchain, recipe.version));
     let (version, _) = stock
         .release
         .name
         .split_once('+')
         .context("a Debian release name has a +")?;
     let release = Release {
-        name: format!("{version}-debug"),
+        name: format!("{version}-{}", recipe.name),
         package: format!("{} {key}", stock.release.package),
         source: stock.release.source.clone(),
     };
     let modules = format!("image/usr/lib/modules/{}", release.name);
-    let watched = [
+    let mut watched = vec![
         "build/include",
-        "build/arch/x86",
         "build/rust",
         "build/scripts",
-        "build/tools",
         "build/.config",
         "build/Makefile",
         "build/Module.symvers",
         &modules,
     ];
+    watched.extend(recipe.arch);
     let name = format!("kernel-{}-{key}", release.name);
     let dir = cache::entry_going_on(ctx, &name, &watched, |dir| {
-        make(ctx, &stock.source, &release, &fragment, dir)
+        make(ctx, recipe, &stock.source, &release, &fragment, dir)
     })?;
     Ok(Kernel {
-        kind: Kind::Debug,
+        kind: recipe.kind,
         build: dir.join("build"),
         modules: dir.join(modules),
         source: stock.source,
@@ -64,9 +104,9 @@ pub fn ensure(ctx: &Ctx) -> Result<Kernel> {
 }
 
 /// What the compilers call themselves.
-fn toolchain() -> Result<String> {
+fn toolchain(compiler: &str) -> Result<String> {
     let mut all = String::new();
-    for program in ["rustc", "clang"] {
+    for program in ["rustc", compiler] {
         let out = Command::new(program)
             .arg("--version")
             .stderr(Stdio::inherit())
@@ -77,8 +117,17 @@ fn toolchain() -> Result<String> {
     Ok(all)
 }
 
-fn make(ctx: &Ctx, source: &Path, release: &Release, fragment: &str, dir: &Path) -> Result<()> {
-    let mut job = Job::new("debug kernel", 3, ctx.logs().join("debug-kernel.log"))?;
+fn make(
+    ctx: &Ctx,
+    recipe: &Recipe,
+    source: &Path,
+    release: &Release,
+    fragment: &str,
+    dir: &Path,
+) -> Result<()> {
+    let kind = recipe.name;
+    let log = ctx.logs().join(format!("{kind}-kernel.log"));
+    let mut job = Job::new(&format!("{kind} kernel"), 3, log)?;
     let build = dir.join("build");
     fs::create_dir_all(&build)?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
@@ -91,7 +140,7 @@ fn make(ctx: &Ctx, source: &Path, release: &Release, fragment: &str, dir: &Path)
                 .arg(source)
                 .arg(output)
                 .arg(format!("-j{jobs}"))
-                .args(MAKE)
+                .args(recipe.make)
                 .args(targets),
         )
     };
@@ -106,20 +155,25 @@ fn make(ctx: &Ctx, source: &Path, release: &Release, fragment: &str, dir: &Path)
     let lost = lost(fragment, &fs::read_to_string(&config)?);
     if !lost.is_empty() {
         bail!(
-            "kernel {} has no place for what {FRAGMENT} wants: {}",
+            "kernel {} has no place for what {} wants: {}",
             release.name,
+            recipe.fragment,
             lost.join(", ")
         );
     }
 
-    job.step("building (once; some ten minutes on two CPUs, and an interrupted build goes on)");
-    call(&job, &["bzImage", "modules"])?;
+    job.step(&format!(
+        "building (once; {}, and an interrupted build goes on)",
+        recipe.takes
+    ));
+    let [target, image] = recipe.image;
+    call(&job, &[target, "modules"])?;
 
     job.step("collecting image and modules");
     let made = fs::read_to_string(build.join("include/config/kernel.release"))?;
     if made.trim() != release.name {
         bail!(
-            "the debug kernel calls itself {}, not {}",
+            "the {kind} kernel calls itself {}, not {}",
             made.trim(),
             release.name
         );
@@ -127,7 +181,7 @@ fn make(ctx: &Ctx, source: &Path, release: &Release, fragment: &str, dir: &Path)
     let install = format!("INSTALL_MOD_PATH={}", dir.join("image/usr").display());
     call(&job, &["modules_install", &install])?;
     fs::copy(
-        build.join("arch/x86/boot/bzImage"),
+        build.join(image),
         dir.join("image/usr/lib/modules")
             .join(&release.name)
             .join("vmlinuz"),
