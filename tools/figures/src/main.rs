@@ -2,6 +2,7 @@
 
 //! `rzram-figures DIR`: makes tables (`results.md`) and plots (`*.svg`) of `DIR/results.json`.
 
+mod native;
 mod plots;
 mod results;
 mod tables;

@@ -9,6 +9,7 @@ use anyhow::{anyhow, Result};
 use plotters::prelude::*;
 use rzram_cells::{size, Cell, Meter};
 
+use crate::native;
 use crate::results::{Results, Set};
 use crate::tables::PEER;
 
@@ -27,8 +28,11 @@ pub fn all(results: &Results, dir: &Path) -> Result<()> {
     scaling(results, dir)?;
     for name in ["icount", "same-filled", "corpus", "iozone-12"] {
         if let Some(set) = results.sets.iter().find(|set| set.name == name) {
-            ratios(set, &dir.join(format!("{name}.svg")))?;
+            ratios(set, cells(set), &dir.join(format!("{name}.svg")))?;
         }
+    }
+    if let Some(set) = results.sets.iter().find(|set| set.name == "native") {
+        ratios(set, native::bars(set), &dir.join("native.svg"))?;
     }
     Ok(())
 }
@@ -122,16 +126,19 @@ fn label(cell: &Cell) -> String {
     )
 }
 
-/// A bar for each cell: how many times as fast as the peer.
-fn ratios(set: &Set, file: &Path) -> Result<()> {
-    let bars: Vec<(String, f64)> = set
-        .cells()
+/// How many times as fast as the peer each cell is.
+fn cells(set: &Set) -> Vec<(String, f64)> {
+    set.cells()
         .into_iter()
         .filter_map(|(cell, modules)| {
             let (peer, ours) = (modules.get(PEER)?, modules.get("rzram")?);
             Some((label(&cell), peer / ours))
         })
-        .collect();
+        .collect()
+}
+
+/// A bar for each of these: how many times as fast as the peer.
+fn ratios(set: &Set, bars: Vec<(String, f64)>, file: &Path) -> Result<()> {
     if bars.is_empty() {
         return Ok(());
     }

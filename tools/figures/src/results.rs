@@ -16,6 +16,9 @@ pub struct Set {
     pub meter: Meter,
     /// CPUs of the guest.
     pub cpus: u32,
+    /// Its kernel, by name.
+    #[serde(default)]
+    pub kernel: String,
     /// What came out.
     pub runs: Vec<Run>,
     /// For each run, samples of each function, where there is a profile.
@@ -132,6 +135,7 @@ mod tests {
             name: "x".into(),
             meter: Meter::Icount,
             cpus: 1,
+            kernel: String::new(),
             runs: vec![
                 run("write", "zram", 200),
                 run("read", "zram", 100),

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use rzram_cells::{size, Cell, Meter};
 
+use crate::native;
 use crate::results::{Results, Set};
 
 /// The module that all others are compared with.
@@ -20,10 +21,14 @@ pub fn all(results: &Results) -> String {
     }
     for set in &results.sets {
         let _ = writeln!(text, "\n## {}\n", set.name);
+        if !set.kernel.is_empty() {
+            let _ = writeln!(text, "Kernel: {}.\n", set.kernel);
+        }
         text += &match set.name.as_str() {
             "hot" => figures(set, &["p50", "p90", "p99", "p99.9"], "ns"),
             "memory" => figures(set, &["pool", "empty", "all"], "bytes"),
             "profile" => profile(set),
+            "native" => native::table(set),
             _ => times(set),
         };
     }

@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 use anyhow::{bail, ensure, Result};
 use clap::Args;
@@ -13,7 +14,8 @@ use rzram_guest::buf::Mapping;
 use rzram_guest::pattern::Rng;
 use rzram_guest::PAGE;
 
-use crate::data::{self, POOL};
+use crate::apart::Times;
+use crate::data;
 use crate::disk::Disk;
 use crate::peers::{print, Matrix, Peers};
 use crate::thread::together;
@@ -41,6 +43,13 @@ pub struct Options {
     /// Size of each thread's region
     #[arg(long, default_value = "1M", value_parser = size)]
     region: u32,
+    /// How much data each thread has to write, before the same comes again
+    #[arg(long, default_value = "4M", value_parser = size)]
+    pool: u32,
+    /// Time each request, look at what is read, and print one result for each module and load: what the medians of each
+    /// request's times in all turns add up to. For a clock that other programs disturb
+    #[arg(long)]
+    apart: bool,
 }
 
 /// A size on the command line.
@@ -128,7 +137,7 @@ impl Load {
 }
 
 /// One thread's part: its file, its region, its data.
-struct Worker<'a> {
+pub struct Worker<'a> {
     file: File,
     base: u64,
     request: usize,
@@ -140,42 +149,79 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     fn run(mut self) -> Result<()> {
-        for (turn, number) in self.sequence.iter().enumerate() {
-            let offset = number * self.request;
-            let position = self.base + offset as u64;
-            let writes = match self.load.action {
-                Action::Read => false,
-                Action::Write => true,
-                Action::Both => turn % 2 == 1,
-            };
-            if !self.load.positioned {
-                self.file.seek(SeekFrom::Start(position))?;
+        let sequence = std::mem::take(&mut self.sequence);
+        for (turn, number) in sequence.into_iter().enumerate() {
+            self.request(turn, number)?;
+        }
+        Ok(())
+    }
+
+    /// The same, each request timed: its time is added to those at its number.
+    pub fn run_apart(mut self, times: &mut [Vec<u64>]) -> Result<()> {
+        let sequence = std::mem::take(&mut self.sequence);
+        for (turn, number) in sequence.into_iter().enumerate() {
+            let begun = Instant::now();
+            self.request(turn, number)?;
+            let took = begun.elapsed();
+            times[number].push(u64::try_from(took.as_nanos())?);
+            if !self.writes(turn) {
+                ensure!(
+                    *self.buffer == *self.data(number),
+                    "what was read at {} is not what was written",
+                    number * self.request
+                );
             }
-            if writes {
-                let from = offset % (POOL - self.request + 1) / PAGE * PAGE;
-                let data = &self.pool[from..from + self.request];
-                match self.load.positioned {
-                    true => self.file.write_all_at(data, position)?,
-                    false => self.file.write_all(data)?,
-                }
-            } else {
-                match self.load.positioned {
-                    true => self.file.read_exact_at(&mut self.buffer, position)?,
-                    false => self.file.read_exact(&mut self.buffer)?,
-                }
+        }
+        Ok(())
+    }
+
+    fn writes(&self, turn: usize) -> bool {
+        match self.load.action {
+            Action::Read => false,
+            Action::Write => true,
+            Action::Both => turn % 2 == 1,
+        }
+    }
+
+    /// What belongs at this request.
+    fn data(&self, number: usize) -> &[u8] {
+        let from = number * self.request % (self.pool.len() - self.request + 1) / PAGE * PAGE;
+        &self.pool[from..from + self.request]
+    }
+
+    fn request(&mut self, turn: usize, number: usize) -> Result<()> {
+        let position = self.base + (number * self.request) as u64;
+        if !self.load.positioned {
+            self.file.seek(SeekFrom::Start(position))?;
+        }
+        if self.writes(turn) {
+            match self.load.positioned {
+                true => self.file.write_all_at(self.data(number), position)?,
+                // As `write_all`, of a file that does not borrow all of this.
+                false => (&self.file).write_all(self.data(number))?,
+            }
+        } else {
+            match self.load.positioned {
+                true => self.file.read_exact_at(&mut self.buffer, position)?,
+                false => self.file.read_exact(&mut self.buffer)?,
             }
         }
         Ok(())
     }
 }
 
-/// Measures a load once on a disk, and prints a line for it.
-fn measure(disk: &Disk, cell: &Cell, region: u32, pools: &[Mapping]) -> Result<()> {
+/// The threads of a load on a disk.
+pub fn workers<'a>(
+    disk: &Disk,
+    cell: &Cell,
+    region: u32,
+    pools: &'a [Mapping],
+) -> Result<Vec<Worker<'a>>> {
     let count = (region / cell.request) as usize;
     let mut workers = Vec::new();
     for (thread, pool) in (0..cell.threads).zip(pools) {
         let load = Load::new(&cell.load, thread, cell.threads)?;
-        let worker = Worker {
+        let mut worker = Worker {
             file: disk.open()?,
             base: u64::from(thread) * u64::from(region),
             request: cell.request as usize,
@@ -184,15 +230,25 @@ fn measure(disk: &Disk, cell: &Cell, region: u32, pools: &[Mapping]) -> Result<(
             sequence: load.sequence(count, u64::from(thread)),
             load,
         };
+        // So that no page of a buffer is missing when it is read to.
+        worker.buffer.fill(1);
         workers.push(worker);
     }
-    // So that no page of a buffer is missing when it is read to.
-    for worker in &mut workers {
-        worker.buffer.fill(1);
-    }
+    Ok(workers)
+}
+
+/// How many blocks the threads of a cell go through.
+pub fn blocks(cell: &Cell, region: u32) -> u64 {
+    let requests = u64::from(cell.threads) * u64::from(region / cell.request);
+    requests * u64::from(cell.request) / PAGE as u64
+}
+
+/// Measures a load once on a disk, and prints a line for it.
+fn measure(disk: &Disk, cell: &Cell, region: u32, pools: &[Mapping]) -> Result<()> {
+    let workers = workers(disk, cell, region, pools)?;
     let jobs = workers.into_iter().map(|worker| || worker.run()).collect();
-    let blocks = u64::from(cell.threads) * count as u64 * u64::from(cell.request) / PAGE as u64;
-    print(disk, cell.clone(), blocks, together(jobs)?, &[]);
+    let took = together(jobs)?;
+    print(disk, cell.clone(), blocks(cell, region), took, &[]);
     Ok(())
 }
 
@@ -203,37 +259,53 @@ pub fn run(options: &Options) -> Result<()> {
     }
     for request in &options.requests {
         ensure!(
-            *request <= options.region && *request as usize <= POOL,
+            *request <= options.region && *request <= options.pool,
             "requests have to fit into a region, and into {}",
-            rzram_cells::size(POOL as u64)
+            rzram_cells::size(u64::from(options.pool))
         );
     }
     for data in &options.matrix.data {
         let most = options.threads.iter().max().copied().unwrap_or(1);
         let pools: Vec<Mapping> = (0..most)
-            .map(|thread| data::pool(data, u64::from(thread)))
+            .map(|thread| data::pool(data, u64::from(thread), options.pool as usize))
             .collect::<Result<_>>()?;
         for codec in options.matrix.codecs(&options.peers)? {
             for &threads in &options.threads {
                 for &request in &options.requests {
-                    for disk in options.peers.turns()? {
-                        disk.set_up(codec, u64::from(threads) * u64::from(options.region))?;
-                        for load in &options.loads {
-                            let cell = Cell {
-                                load: load.clone(),
-                                codec: codec.to_owned(),
-                                data: data.clone(),
-                                request,
-                                threads,
-                            };
-                            measure(&disk, &cell, options.region, &pools)?;
-                        }
-                        disk.reset()?;
-                    }
+                    let cell = Cell {
+                        load: String::new(),
+                        codec: codec.to_owned(),
+                        data: data.clone(),
+                        request,
+                        threads,
+                    };
+                    turns(options, &cell, &pools)?;
                 }
             }
         }
     }
+    Ok(())
+}
+
+/// Measures all loads of a combination, each disk in its turn.
+fn turns(options: &Options, cell: &Cell, pools: &[Mapping]) -> Result<()> {
+    let mut times = Times::default();
+    let size = u64::from(cell.threads) * u64::from(options.region);
+    for disk in options.peers.turns()? {
+        disk.set_up(&cell.codec, size)?;
+        for load in &options.loads {
+            let cell = Cell {
+                load: load.clone(),
+                ..cell.clone()
+            };
+            match options.apart {
+                true => times.measure(&disk, &cell, options.region, pools)?,
+                false => measure(&disk, &cell, options.region, pools)?,
+            }
+        }
+        disk.reset()?;
+    }
+    times.print();
     Ok(())
 }
 

@@ -9,15 +9,15 @@ use rzram_guest::buf::Mapping;
 use rzram_guest::pattern::{fill, Kind, Rng};
 use rzram_guest::PAGE;
 
-/// Bytes of prepared data, which writes take their blocks from: many different ones, or the branch predictor of a CPU would
-/// learn them.
+/// Bytes of prepared data where nothing else is said, which writes take their blocks from: many different ones, or the branch
+/// predictor of a CPU would learn them.
 pub const POOL: usize = 4 << 20;
 
-/// Fills a pool with data of a kind: `zero`, `byte` (one, all over), `word` (a different one for each block), `half` (of each
+/// Fills a pool of `len` bytes with data of a kind: `zero`, `byte` (one, all over), `word` (a different one for each block), `half` (of each
 /// 512 bytes, half are random, as with fio's `buffer_compress_percentage=50`), `text`, `records`, `random`, or
 /// `file:PATH` (the pages of a file again and again).
-pub fn pool(kind: &str, seed: u64) -> Result<Mapping> {
-    let mut pool = Mapping::new(POOL)?;
+pub fn pool(kind: &str, seed: u64, len: usize) -> Result<Mapping> {
+    let mut pool = Mapping::new(len)?;
     if let Some(path) = kind.strip_prefix("file:") {
         let file = fs::read(path).with_context(|| format!("reading {path}"))?;
         let pages = file.len() / PAGE;

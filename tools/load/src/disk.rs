@@ -46,8 +46,18 @@ impl Disk {
         attr::set(&self.attribute("reset"), "1")
     }
 
+    /// Which codec is meant for this disk: in `wlz/lz4` the first one for rzram, the last one for the zram it is compared with.
+    fn own<'a>(&self, codec: &'a str) -> &'a str {
+        match codec.split_once('/') {
+            Some((_, peer)) if self.module == "zram" => peer,
+            Some((ours, _)) => ours,
+            None => codec,
+        }
+    }
+
     /// Sets the disk up anew, empty. The codec may have a level, as in `zstd:15`.
     pub fn set_up(&self, codec: &str, bytes: u64) -> Result<()> {
+        let codec = self.own(codec);
         let (name, level) = codec
             .split_once(':')
             .map_or((codec, None), |(name, level)| (name, Some(level)));
@@ -62,6 +72,7 @@ impl Disk {
 
     /// Whether the disk has the algorithm.
     pub fn has(&self, codec: &str) -> Result<bool> {
+        let codec = self.own(codec);
         let name = codec.split(':').next().unwrap_or(codec);
         let list = attr::read(&self.attribute("comp_algorithm"))?;
         Ok(list
@@ -77,5 +88,24 @@ impl Disk {
             .custom_flags(libc::O_DIRECT)
             .open(self.node())
             .with_context(|| format!("opening {}", self.node()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_may_have_different_codecs() {
+        let disk = |module: &str| Disk {
+            module: module.into(),
+            name: "x0".into(),
+        };
+        for module in ["zram", "rzram", "rzram#1"] {
+            assert_eq!(disk(module).own("zstd:15"), "zstd:15");
+        }
+        assert_eq!(disk("zram").own("wlz/lz4"), "lz4");
+        assert_eq!(disk("rzram").own("wlz/lz4"), "wlz");
+        assert_eq!(disk("rzram:rwlock").own("wlz/lz4"), "wlz");
     }
 }

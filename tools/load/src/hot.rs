@@ -84,7 +84,7 @@ fn latencies(disk: &Disk, options: &Options, pool: &Mapping) -> Result<Vec<u64>>
 
 /// Measures, and prints a line for each.
 pub fn run(options: &Options) -> Result<()> {
-    let pool = data::pool(&options.data, 1)?;
+    let pool = data::pool(&options.data, 1, POOL)?;
     for disk in options.peers.turns()? {
         disk.set_up(&options.codec, 2 * POOL as u64)?;
         let sorted = latencies(&disk, options, &pool)?;

@@ -7,6 +7,7 @@
 //! take turns, each being the first one as often as the other. What comes out is a line for each measurement, as
 //! `rzram-cells` has it.
 
+mod apart;
 mod bench;
 mod data;
 mod disk;

@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<()> {
     attr::set(limit.as_ref(), "1000000")?;
     let mut first = true;
     for data in &options.matrix.data {
-        let pool = data::pool(data, 3)?;
+        let pool = data::pool(data, 3, POOL)?;
         for codec in options.matrix.codecs(&options.peers)? {
             for disk in options.peers.turns()? {
                 if first {

@@ -44,7 +44,7 @@ impl Peers {
 /// Algorithms and data: all combinations.
 #[derive(Args)]
 pub struct Matrix {
-    /// Algorithms; those that a module does not have are left out for all
+    /// Algorithms; those that a module does not have are left out for all. wlz/lz4 is rzram's wlz beside zram's lz4
     #[arg(long, value_delimiter = ',', default_value = "lz4")]
     codecs: Vec<String>,
     /// What blocks are made of: zero, byte, word, half, text, records, random, file:PATH

@@ -14,7 +14,7 @@ use rzram_guest::run::run as command;
 use rzram_guest::{attr, PAGE};
 
 use crate::bench::size;
-use crate::data;
+use crate::data::{self, POOL};
 use crate::peers::{print, Matrix, Peers};
 use crate::thread::mark;
 
@@ -98,7 +98,7 @@ pub fn run(options: &Options) -> Result<()> {
     fs::write("/proc/sys/vm/page-cluster", "0")?;
     let pages = 2 * options.memory as usize / PAGE;
     for data in &options.matrix.data {
-        let pool = data::pool(data, 7)?;
+        let pool = data::pool(data, 7, POOL)?;
         for codec in options.matrix.codecs(&options.peers)? {
             for disk in options.peers.turns()? {
                 disk.set_up(codec, 4 * u64::from(options.memory))?;

@@ -5,18 +5,20 @@
 //! (`virtual`, see the package rzram-vsmp), or the guest's own clock (`wall`), which means something where there is KVM.
 //! What comes out is one file with all results, from which the package rzram-figures makes tables and plots.
 
+mod collect;
 pub mod kept;
 mod sets;
 mod symbols;
 
 use crate::{
     ctx::Ctx,
+    kernel::Kind,
     module::{self, quietly},
-    progress::Ticker,
-    vm::{Ending, Platform, Sink, Spec},
+    vm::{Platform, Spec},
     workspace,
 };
 use anyhow::{bail, Context, Result};
+use collect::Collector;
 use rzram_cells::{Marks, Meter, Run};
 use serde::Serialize;
 use sets::Set;
@@ -66,6 +68,8 @@ struct Measured {
     name: String,
     meter: Meter,
     cpus: u32,
+    /// The kernel, by its name.
+    kernel: String,
     runs: Vec<Run>,
     /// For each run with a profile: samples of each function.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -80,47 +84,9 @@ struct Results {
     sets: Vec<Measured>,
 }
 
-/// Collects a guest's results.
-struct Collector {
-    runs: Vec<Run>,
-    rest: Vec<u8>,
-    others: String,
-    expected: usize,
-    /// Says how far it is; nothing where something else does.
-    ticker: Option<Ticker>,
-}
-
-impl Sink for Collector {
-    fn out(&mut self, data: &[u8]) -> Result<()> {
-        self.rest.extend_from_slice(data);
-        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.rest.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line);
-            match Run::from_line(line.trim_end()) {
-                Some(run) => self.runs.push(run),
-                None => self.others += &line,
-            }
-        }
-        let (done, all) = (self.runs.len(), self.expected);
-        let last = self.runs.last().map(|run| run.cell.to_string());
-        if let Some(ticker) = &mut self.ticker {
-            ticker.tick(&format!("{done} of {all}, {}", last.unwrap_or_default()));
-        }
-        Ok(())
-    }
-
-    fn err(&mut self, data: &[u8]) -> Result<()> {
-        if let Some(ticker) = &mut self.ticker {
-            ticker.clear();
-        }
-        eprint!("{}", String::from_utf8_lossy(data));
-        Ok(())
-    }
-}
-
 /// The bench subcommand.
 pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
-    let wanted: Vec<Set> = sets::all(args.quick)
+    let wanted: Vec<Set> = sets::all(args.quick, &ctx.cache.join("corpus/held-out"))?
         .into_iter()
         .filter(|set| args.wants(&set.name))
         .collect();
@@ -135,10 +101,9 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
     }
     let out = args.out.clone().unwrap_or_else(|| ctx.cache.join("bench"));
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
-    let platform = Platform::ensure(ctx)?;
-    let files = guest_files(ctx, &platform)?;
     if args.record {
-        let measured = measure(ctx, &platform, &kept::set(), &files, true)?;
+        let lab = Lab::new(ctx, ctx.kernel)?;
+        let measured = measure(ctx, &lab.platform, &kept::set(), &lab.files, true)?;
         let ratios = kept::ratios(&measured.runs);
         kept::record(ctx, &ratios)?;
         for ratio in ratios {
@@ -150,8 +115,9 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
 
+    let mut labs: Vec<Lab> = Vec::new();
     let mut results = Results {
-        machine: machine(&platform),
+        machine: machine(),
         sets: Vec::new(),
     };
     for (number, set) in wanted.iter().enumerate() {
@@ -162,8 +128,18 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
             set.name,
             set.about
         );
+        let kind = set.kernel.unwrap_or(ctx.kernel);
+        let known = labs.iter().position(|lab| lab.platform.kernel.kind == kind);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                labs.push(Lab::new(ctx, kind)?);
+                labs.len() - 1
+            }
+        };
+        let lab = &labs[at];
         let start = Instant::now();
-        let measured = measure(ctx, &platform, set, &files, true)
+        let measured = measure(ctx, &lab.platform, set, &lab.files, true)
             .with_context(|| format!("{}: no results", set.name))?;
         eprintln!(
             "bench: {}: {} results in {} s",
@@ -180,6 +156,24 @@ pub fn main(ctx: &Ctx, args: &Args) -> Result<ExitCode> {
     }
     report(ctx, &out)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Guests that measure, and what they get.
+struct Lab {
+    platform: Platform,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl Lab {
+    fn new(ctx: &Ctx, kind: Kind) -> Result<Self> {
+        let ctx = &Ctx {
+            kernel: kind,
+            ..ctx.clone()
+        };
+        let platform = Platform::ensure(ctx)?;
+        let files = guest_files(ctx, &platform)?;
+        Ok(Self { platform, files })
+    }
 }
 
 /// What guests get that measure.
@@ -201,7 +195,7 @@ pub fn measure_kept(
 }
 
 /// Where the figures come from.
-fn machine(platform: &Platform) -> BTreeMap<String, String> {
+fn machine() -> BTreeMap<String, String> {
     let first = |command: &str, args: &[&str]| {
         let out = Command::new(command).args(args).output().ok()?;
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -212,7 +206,6 @@ fn machine(platform: &Platform) -> BTreeMap<String, String> {
         Some(line.split_once(':')?.1.trim().to_owned())
     });
     [
-        ("kernel", Some(platform.kernel.release.name.clone())),
         (
             "rzram",
             std::env::var("RZRAM_REVISION")
@@ -221,6 +214,7 @@ fn machine(platform: &Platform) -> BTreeMap<String, String> {
         ),
         ("qemu", first("qemu-system-x86_64", &["--version"])),
         ("rustc", first("rustc", &["--version"])),
+        ("gcc", first("gcc", &["--version"])),
         ("host cpu", cpu),
         (
             "host cpus",
@@ -247,7 +241,10 @@ fn measure(
     let mut spec = Spec {
         cpus: set.cpus,
         mem: set.memory,
-        share: profiled.then(|| share.0.clone()),
+        share: match profiled {
+            true => Some(share.0.clone()),
+            false => set.share.clone(),
+        },
         icount: set.meter == Meter::Icount,
         append: set.append.clone(),
         timeout: Some(SILENCE),
@@ -264,18 +261,9 @@ fn measure(
             marks.display()
         ));
     }
-    let mut collector = Collector {
-        runs: Vec::new(),
-        rest: Vec::new(),
-        others: String::new(),
-        expected: set.expected,
-        ticker: aloud.then(|| Ticker::new("bench")),
-    };
+    let mut collector = Collector::new(set.expected, aloud);
     let ending = platform.run(&spec, &mut collector)?;
-    if let Some(ticker) = &mut collector.ticker {
-        ticker.clear();
-    }
-    check(ctx, &ending, &collector)?;
+    collector.check(ctx, &ending)?;
     let mut runs = collector.runs;
     let mut profiles = Vec::new();
     if let Meter::Virtual { .. } = set.meter {
@@ -307,6 +295,7 @@ fn measure(
         name: set.name.clone(),
         meter: set.meter,
         cpus: set.cpus,
+        kernel: platform.kernel.release.name.clone(),
         runs,
         profiles,
     })
@@ -327,34 +316,6 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// A guest that failed has no results.
-fn check(ctx: &Ctx, ending: &Ending, collector: &Collector) -> Result<()> {
-    if let Some(why) = &ending.failure {
-        let log = ctx.logs().join("bench-guest.log");
-        fs::write(&log, &ending.log)?;
-        bail!(
-            "the guest failed: {why}; its kernel's log is {}",
-            log.display()
-        );
-    }
-    if ending.status != 0 {
-        bail!(
-            "the guest's commands failed with status {}:\n{}",
-            ending.status,
-            collector.others
-        );
-    }
-    if collector.runs.len() != collector.expected {
-        bail!(
-            "{} results came, {} were expected:\n{}",
-            collector.runs.len(),
-            collector.expected,
-            collector.others
-        );
-    }
-    Ok(())
 }
 
 /// The plugin for virtual time, built if need be.
@@ -388,7 +349,8 @@ mod tests {
     #[test]
     fn names_of_sets_differ_and_are_found() {
         for quick in [false, true] {
-            let mut names: Vec<String> = sets::all(quick).into_iter().map(|s| s.name).collect();
+            let sets = sets::all(quick, Path::new("/nowhere")).unwrap();
+            let mut names: Vec<String> = sets.into_iter().map(|s| s.name).collect();
             let count = names.len();
             names.sort();
             names.dedup();

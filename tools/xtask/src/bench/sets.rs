@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What is measured, and how: guests and what they run.
 
+use crate::kernel::Kind;
+use anyhow::{Context, Result};
 use rzram_cells::Meter;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// One guest.
 #[derive(Clone, Debug)]
@@ -22,6 +28,10 @@ pub struct Set {
     pub script: String,
     /// How many results that gives.
     pub expected: usize,
+    /// The kernel of the guest, where it cannot be any.
+    pub kernel: Option<Kind>,
+    /// A directory of the host that the guest needs.
+    pub share: Option<PathBuf>,
 }
 
 /// Both modules, with all that zram's needs.
@@ -71,17 +81,25 @@ impl Bench<'_> {
             self.region,
             self.repeat,
         );
+        (text, self.repeat * self.results())
+    }
+
+    /// The same with so much data, each request timed, and one result for all turns.
+    fn apart(&self, pool: &str) -> (String, usize) {
+        let (text, _) = self.command();
+        let options = format!("bench --apart --pool {pool} ");
+        (text.replacen("bench ", &options, 1), self.results())
+    }
+
+    /// How many results a turn of both modules has.
+    fn results(&self) -> usize {
         let cells = [
             self.codecs.len(),
             self.data.len(),
             self.requests.len(),
             self.loads.len(),
         ];
-        let modules = 2;
-        (
-            text,
-            modules * self.repeat * cells.iter().product::<usize>(),
-        )
+        2 * cells.iter().product::<usize>()
     }
 }
 
@@ -100,6 +118,8 @@ fn set(name: &str, about: &str, meter: Meter, cpus: u32, calls: &[(String, usize
         },
         script: MODULES.to_owned() + &script.collect::<String>(),
         expected: calls.iter().map(|(_, count)| count).sum(),
+        kernel: None,
+        share: None,
     }
 }
 
@@ -139,8 +159,76 @@ pub fn kept() -> Set {
     set
 }
 
-/// All sets; with fewer cells each if `quick`.
-pub fn all(quick: bool) -> Vec<Set> {
+/// Both modules at the host's own speed, on both of two CPUs, with large requests because system calls are slow there.
+///
+/// The data are the pages in `corpus`, where there are any.
+fn native(quick: bool, corpus: &Path) -> Result<Set> {
+    let kinds = kinds(corpus)?;
+    let pages: Vec<String> = kinds
+        .iter()
+        .map(|kind| format!("file:/share/{kind}.pages"))
+        .collect();
+    let real: Vec<&str> = match pages.is_empty() {
+        true => vec!["file:/tmp/corpus"],
+        false => pages.iter().map(String::as_str).collect(),
+    };
+    let call = |codecs: &[&str], data: &[&str], threads| {
+        let call = Bench {
+            codecs,
+            data,
+            requests: &["1M"],
+            threads,
+            loads: &["write", "read"],
+            // As many pages as no branch predictor remembers.
+            region: "40M",
+            repeat: if quick { 5 } else { 15 },
+        };
+        call.apart("40M")
+    };
+    let codecs: &[&str] = match quick {
+        true => &["lz4", "wlz/lz4"],
+        false => &["lzo", "lzo-rle", "lz4", "zstd", "wlz/lz4"],
+    };
+    let mut calls = Vec::new();
+    if pages.is_empty() {
+        calls.push((CORPUS.to_owned(), 0));
+    }
+    for threads in [1, 2] {
+        calls.push(call(codecs, &real, threads));
+        // All of it is the driver's work, or the decision not to compress.
+        calls.push(call(&["lz4", "wlz/lz4"], &["zero", "random"], threads));
+    }
+    let about = "at the speed of the host's CPUs, in user-mode Linux, requests of 1 MiB";
+    Ok(Set {
+        append: String::new(),
+        kernel: Some(Kind::Uml),
+        share: (!pages.is_empty()).then(|| corpus.to_owned()),
+        ..set("native", about, Meter::Wall, 2, &calls)
+    })
+}
+
+/// The kinds of pages that tools/corpus has collected there.
+fn kinds(corpus: &Path) -> Result<Vec<String>> {
+    let mut kinds = Vec::new();
+    if !corpus.exists() {
+        return Ok(kinds);
+    }
+    for entry in
+        fs::read_dir(corpus).with_context(|| format!("cannot read {}", corpus.display()))?
+    {
+        let name = entry?.file_name();
+        kinds.extend(
+            name.to_string_lossy()
+                .strip_suffix(".pages")
+                .map(str::to_owned),
+        );
+    }
+    kinds.sort();
+    Ok(kinds)
+}
+
+/// All sets; with fewer cells each if `quick`. Where pages of programs are needed, they are those in `corpus`.
+pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
     let requests: &[&str] = if quick {
         &["16K"]
     } else {
@@ -298,5 +386,6 @@ pub fn all(quick: bool) -> Vec<Set> {
         2,
         &[bench(&["half"], patterns, 2, "4M", 3)],
     ));
-    sets
+    sets.push(native(quick, corpus)?);
+    Ok(sets)
 }
