@@ -50,7 +50,10 @@ fn pairs(set: &Set) -> Vec<Pair<'_>> {
     .collect()
 }
 
-/// How many times as fast as the peer, over all kinds of real data.
+/// Kinds of collected pages that are no memory of programs: they count for nothing in means.
+const NO_MEMORY: [&str; 2] = ["random", "source"];
+
+/// How many times as fast as the peer, over all kinds of programs' memory.
 struct Mean {
     load: String,
     codec: String,
@@ -60,10 +63,12 @@ struct Mean {
     highest: (f64, String),
 }
 
-/// Means over kinds of real data; those of programs and of files count alike.
+/// Means over kinds of programs' memory.
 fn means(pairs: &[Pair<'_>]) -> Vec<Mean> {
     let mut means: Vec<(Mean, usize)> = Vec::new();
-    for pair in pairs.iter().filter(|pair| pair.cell.data.contains('/')) {
+    let memory =
+        |pair: &&Pair<'_>| pair.cell.data.contains('/') && !NO_MEMORY.contains(&pair.kind());
+    for pair in pairs.iter().filter(memory) {
         let (ratio, cell) = (pair.ratio(), pair.cell);
         let known = means.iter_mut().find(|(mean, _)| {
             (&mean.load, &mean.codec, mean.threads) == (&cell.load, &cell.codec, cell.threads)
@@ -128,7 +133,7 @@ pub fn table(set: &Set) -> String {
     );
     let all = means(&pairs);
     if !all.is_empty() {
-        text += "Geometric means over the kinds of real data:\n\n";
+        text += "Geometric means over the kinds of programs' memory:\n\n";
         text +=
             "| load | codec | threads | ratio | lowest | highest |\n|---|---|---|---:|---:|---:|\n";
         for mean in &all {
@@ -227,6 +232,8 @@ mod tests {
                 run("rzram", "file:/share/gcc.pages", 256_000),
                 run("zram", "file:/share/java.pages", 512_000),
                 run("rzram", "file:/share/java.pages", 1_024_000),
+                run("zram", "file:/share/source.pages", 9000),
+                run("rzram", "file:/share/source.pages", 100),
                 run("zram", "zero", 700),
                 run("rzram", "zero", 100),
                 run("rzram", "alone", 100),
@@ -236,10 +243,10 @@ mod tests {
     }
 
     #[test]
-    fn means_are_of_real_data_only() {
+    fn means_are_of_memory_only() {
         let set = set();
         let pairs = pairs(&set);
-        assert_eq!(pairs.len(), 3);
+        assert_eq!(pairs.len(), 4);
         let means = means(&pairs);
         assert_eq!(means.len(), 1);
         // Twice as fast, and half as fast.
