@@ -14,7 +14,7 @@ use anyhow::{bail, ensure, Context, Result};
 use nix::errno::Errno;
 use rzram_guest::buf::Mapping;
 use rzram_guest::disk::Disk;
-use rzram_guest::kernel::{cpu_online, load_ext4};
+use rzram_guest::kernel::{cpu_online, load_ext4, patience};
 use rzram_guest::module::{module_file, scratch, try_unload, with_module};
 use rzram_guest::pattern::{self, Rng};
 use rzram_guest::post::P;
@@ -290,7 +290,8 @@ fn the_module_comes_and_goes_beside_everything_else() -> Result<()> {
             for disk in both {
                 let _ = disk.put("disksize", "1M");
             }
-            std::thread::sleep(Duration::from_millis(rng.below(60)));
+            let time = 60 * u64::from(patience());
+            std::thread::sleep(Duration::from_millis(rng.below(time)));
             for _ in 0..200 {
                 let came = try_unload();
                 loads.add(
