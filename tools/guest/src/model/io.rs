@@ -3,6 +3,7 @@
 //! Reading and writing, by each way there is.
 
 use std::io::{IoSlice, IoSliceMut};
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
 use nix::errno::Errno;
@@ -10,6 +11,7 @@ use nix::errno::Errno;
 use super::disk::{Block, Class};
 use super::drive::Live;
 use super::step::How;
+use crate::kernel::patience;
 use crate::pattern::{self, Kind, Rng};
 use crate::post::P;
 use crate::{blk, same, PAGE};
@@ -132,10 +134,10 @@ impl Live {
             .map(|page| Block::new(page.to_vec(), Class::Unknown))
             .collect();
         self.dirty = true;
-        // Reads what it does not write first.
-        self.memory.touch(0, self.window.len());
         let to = self.offset(at) + inside as u64;
         let came = blk::try_write(&self.cached, &all[inside..end], to);
+        // It reads what it does not write.
+        self.read_ahead()?;
         match came.and_then(|_| self.sync_if_limited()) {
             Ok(()) => {
                 for (at, block) in (at..).zip(new) {
@@ -145,6 +147,26 @@ impl Live {
             }
             Err(e) => self.after_failure(e, at, new),
         }
+    }
+
+    /// Any block may have been read ahead by the page cache. Nobody waits for that where a block on the backing device is
+    /// among them; here one does, or blocks would be touched at any time later.
+    fn read_ahead(&mut self) -> Result<()> {
+        let (start, limit) = (Instant::now(), Duration::from_secs(60) * patience());
+        while self
+            .disk
+            .get("inflight")?
+            .split_whitespace()
+            .any(|n| n != "0")
+        {
+            ensure!(
+                start.elapsed() < limit,
+                "a request is not done after {limit:?}"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.memory.touch(0, self.window.len());
+        Ok(())
     }
 
     /// Reads blocks, whatever they should hold.
@@ -175,8 +197,7 @@ impl Live {
         memory.check_guards()?;
         let came = memory.to_vec();
         if how == How::Buffered {
-            // And what it read ahead.
-            self.memory.touch(0, self.window.len());
+            self.read_ahead()?;
         } else {
             self.memory.touch(at, count);
         }
@@ -201,7 +222,7 @@ impl Live {
         let end = (inside + len as usize).min(count as usize * PAGE);
         let mut came = vec![0xdb; end - inside];
         blk::read(&self.cached, &mut came, self.offset(at) + inside as u64)?;
-        self.memory.touch(0, self.window.len());
+        self.read_ahead()?;
         let expected = self.memory.run(at, count);
         blk::equal("bytes read", &expected[inside..end], &came)
     }
