@@ -14,6 +14,7 @@ use crate::{
 use anyhow::{bail, Context, Result};
 use clap::ValueEnum;
 use std::{
+    cmp::Reverse,
     path::PathBuf,
     sync::{Arc, Condvar, Mutex, PoisonError},
     time::Duration,
@@ -77,6 +78,8 @@ pub fn items<'a>(
     if binaries.is_empty() {
         return Ok(Vec::new());
     }
+    // What may take longest begins first, so that nothing is left to wait for in the end.
+    binaries.sort_by_key(|binary| Reverse(binary.spec.timeout));
     let files = Arc::new(guest_files(ctx, platform)?);
     Ok(binaries
         .into_iter()
