@@ -56,10 +56,8 @@ impl Operations for Device {
     }
 
     fn submit_deferred(disk: &RzDisk, bio: &mut Bio<'_>, in_use: &InUse) {
-        if disk.carry_out(bio, in_use, Place::Worker) == Progress::Deferred {
-            // Cannot be: a worker waits.
-            bio.fail();
-        }
+        // Never deferred: a worker waits.
+        disk.carry_out(bio, in_use, Place::Worker);
     }
 
     fn swap_freed(disk: &RzDisk, offset: u64, in_use: &InUse) {
@@ -106,34 +104,39 @@ impl Device {
         };
         match bio.op() {
             Op::Read => {
-                // Before the statistics count it, which they do once.
+                let since = match place {
+                    Place::Submitter => bio.started(),
+                    Place::Worker => bio.resumed(),
+                };
                 if place == Place::Submitter
                     && active.backing.is_some()
                     && active.table.any_elsewhere(first, count)
                 {
                     return Progress::Deferred;
                 }
-                return bio.accounted(|bio| match active.read(bio, first, place) {
-                    Ok(()) => Progress::Done,
-                    Err(Trouble::Elsewhere) => Progress::Deferred,
-                    Err(Trouble::Failed) => {
+                match active.read(bio, first, place) {
+                    Ok(()) => {}
+                    Err(Trouble::Elsewhere) if place == Place::Submitter => {
+                        return Progress::Deferred
+                    }
+                    Err(_) => {
                         active.requests.count_failed_read();
                         bio.fail();
-                        Progress::Done
                     }
-                });
+                }
+                bio.ended(since);
             }
             Op::Write => {
                 let limits = Limits {
                     pages: self.limit_pages.load(Relaxed),
                     cpu: Cpu::current().among(self.max_streams()),
                 };
-                bio.accounted(|bio| {
-                    if active.write(bio, first, limits).is_err() {
-                        active.requests.count_failed_write();
-                        bio.fail();
-                    }
-                });
+                let since = bio.started();
+                if active.write(bio, first, limits).is_err() {
+                    active.requests.count_failed_write();
+                    bio.fail();
+                }
+                bio.ended(since);
             }
             Op::Discard | Op::WriteZeroes => {
                 active.table.free_range(first, count);

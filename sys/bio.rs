@@ -17,11 +17,15 @@ use super::{
 };
 use core::{
     marker::PhantomData,
-    ptr::NonNull, //
+    ptr::{
+        self,
+        NonNull, //
+    }, //
 };
 use kernel::{
     bindings,
     block::SECTOR_SIZE,
+    ffi::c_ulong,
     page::PAGE_SIZE, //
 };
 
@@ -37,6 +41,9 @@ pub(crate) enum Op {
     /// Anything else, by its number.
     Other(u32),
 }
+
+/// Since when a bio is worked on, in jiffies.
+pub(crate) struct Started(c_ulong);
 
 /// A bio that was handed to us by `submit_bio`, and that is completed when this is dropped.
 ///
@@ -107,18 +114,29 @@ impl<'a> Bio<'a> {
         })
     }
 
-    /// Runs `f` as the disk's work on this bio in the I/O statistics.
+    /// Counts the bio as in flight in the I/O statistics. [`Self::ended()`] has to follow, if only in a worker.
     #[inline]
-    pub(crate) fn accounted<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+    pub(crate) fn started(&self) -> Started {
         // SAFETY: By the type invariant.
-        let start = unsafe { bindings::bio_start_io_acct(self.ptr.as_ptr()) };
-        let ret = f(self);
+        Started(unsafe { bindings::bio_start_io_acct(self.ptr.as_ptr()) })
+    }
+
+    /// The same for a bio that is counted already, since when a worker has had it: there is no place in a bio to note when it
+    /// came.
+    #[inline]
+    pub(crate) fn resumed(&self) -> Started {
+        // SAFETY: The kernel's clock, which may be read at any time.
+        Started(unsafe { ptr::addr_of!(bindings::jiffies).read_volatile() })
+    }
+
+    /// Counts the bio as done in the I/O statistics, once.
+    #[inline]
+    pub(crate) fn ended(&self, Started(since): Started) {
         // SAFETY: By the type invariant; `bi_bdev` is set for every submitted bio.
         unsafe {
             let bdev = (*self.ptr.as_ptr()).bi_bdev;
-            bindings::bio_end_io_acct_remapped(self.ptr.as_ptr(), start, bdev);
+            bindings::bio_end_io_acct_remapped(self.ptr.as_ptr(), since, bdev);
         }
-        ret
     }
 
     /// Gives the bio up without completing it.

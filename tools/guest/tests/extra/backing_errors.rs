@@ -237,6 +237,55 @@ fn a_batch_is_written_all_at_once() -> Result<()> {
 }
 
 #[test]
+fn a_read_that_waits_for_the_device_is_in_flight_and_counted_once() -> Result<()> {
+    run("modprobe", &["dm-delay"])?;
+    on_mapped(&slow(), |disk, _| {
+        let mut blocks = Blocks::of(disk)?;
+        let content = pages(Kind::Text, 1, 8);
+        blocks.write_all(&content)?;
+        disk.set("writeback", "page_index=5")?;
+        // Reads, and sectors read.
+        let count = || -> Result<Vec<u64>> {
+            let stat = disk.get("stat")?;
+            let numbers: Result<Vec<u64>, _> = stat.split_whitespace().map(str::parse).collect();
+            Ok(vec![numbers.as_ref().map_or(0, |n| n[0]), numbers?[2]])
+        };
+        let in_flight = || -> Result<String> { Ok(disk.get("inflight")?.trim().to_owned()) };
+        let before = count()?;
+        let waited = std::thread::scope(|scope| -> Result<bool> {
+            let work = scope.spawn(|| {
+                let mut memory = Mapping::new(8 * PAGE)?;
+                blk::read(&disk.direct()?, &mut memory, 0)?;
+                blk::equal("all blocks at once", &content.concat(), &memory)
+            });
+            let mut waited = false;
+            while !work.is_finished() {
+                waited |= in_flight()?.split_whitespace().next() == Some("1");
+            }
+            work.join().expect("the thread panicked")?;
+            Ok(waited)
+        })?;
+        ensure!(waited, "it was never in flight");
+        let came: Vec<u64> = count()?
+            .iter()
+            .zip(before)
+            .map(|(now, then)| now - then)
+            .collect();
+        same(
+            "reads, and sectors read",
+            vec![1, 8 * PAGE as u64 / 512],
+            came,
+        )?;
+        let left: Vec<String> = in_flight()?.split_whitespace().map(str::to_owned).collect();
+        same(
+            "in flight afterwards",
+            vec!["0".to_owned(), "0".to_owned()],
+            left,
+        )
+    })
+}
+
+#[test]
 fn what_changes_while_it_is_written_back_stays_in_memory() -> Result<()> {
     run("modprobe", &["dm-delay"])?;
     on_mapped(&slow(), |disk, _| {
