@@ -124,8 +124,8 @@ fn a_group_whose_swap_is_at_its_limit_is_killed_in_order() -> Result<()> {
             let limit = disk.mm()?.used + MIB;
             disk.set("mem_limit", &limit.to_string())?;
             // Nothing that compresses: as long as some pages still fit, the kernel goes on to look for them, with zram too.
-            let group = Group::new("limited", 4 * MIB)?;
-            was_killed(group.hold("8 --random")?)?;
+            let group = Group::new("limited", MIB)?;
+            was_killed(group.hold("4 --random")?)?;
             ensure!(
                 group.event("oom_kill ")? > 0,
                 "it was killed by somebody else"
@@ -139,7 +139,7 @@ fn a_group_whose_swap_is_at_its_limit_is_killed_in_order() -> Result<()> {
             );
             hog.verify(|_| ())?;
             disk.set("mem_limit", "0")?;
-            let status = group.hold("10 --passes 1")?;
+            let status = group.hold("4 --passes 1")?;
             ensure!(
                 status.success(),
                 "with the limit lifted, it ended with {status}"
