@@ -24,7 +24,8 @@ use std::{
 /// What `check` takes.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// Run only the tests in whose name this occurs (names are as printed: `static: rustfmt`, `attributes::disksize`)
+    /// Run only the tests in whose name this occurs (names are as printed: `static: rustfmt`, `attributes::disksize`);
+    /// several texts with | between them
     #[arg(long)]
     only: Option<String>,
     /// How many guests and builds run side by side
@@ -40,7 +41,7 @@ impl Args {
     fn wants(&self, name: &str) -> bool {
         self.only
             .as_deref()
-            .is_none_or(|pattern| name.contains(pattern))
+            .is_none_or(|texts| texts.split('|').any(|text| name.contains(text)))
     }
 }
 

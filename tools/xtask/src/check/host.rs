@@ -15,9 +15,9 @@ const FUZZ_RUNS: u64 = 50_000;
 /// One item for all that cargo runs, which does so in one go, and one for each fuzzer.
 pub fn items<'a>(ctx: &'a Ctx, args: &Args) -> Vec<Item<'a>> {
     let name = "host: cargo test";
-    let filter = match &args.only {
-        Some(pattern) if !name.contains(pattern) => Some(pattern.clone()),
-        _ => None,
+    let filters: Vec<String> = match &args.only {
+        Some(texts) if !args.wants(name) => texts.split('|').map(str::to_owned).collect(),
+        _ => Vec::new(),
     };
     if args
         .only
@@ -28,7 +28,7 @@ pub fn items<'a>(ctx: &'a Ctx, args: &Args) -> Vec<Item<'a>> {
     }
     let mut items = vec![Item {
         name: name.to_owned(),
-        run: Box::new(move || run(ctx, filter)),
+        run: Box::new(move || run(ctx, filters)),
     }];
     for (program, longest) in fuzz::TARGETS {
         let name = format!("host: fuzz {program}");
@@ -53,7 +53,7 @@ fn fuzzed(ctx: &Ctx, program: &str, longest: u32) -> Result<Outcome> {
     })
 }
 
-fn run(ctx: &Ctx, filter: Option<String>) -> Result<Outcome> {
+fn run(ctx: &Ctx, filters: Vec<String>) -> Result<Outcome> {
     let mut command = Command::new("cargo");
     command
         .args([
@@ -67,7 +67,7 @@ fn run(ctx: &Ctx, filter: Option<String>) -> Result<Outcome> {
     if ctx.has_member("guest") {
         command.args(["--exclude", GUEST_ONLY]);
     }
-    command.arg("--").args(filter);
+    command.arg("--").args(filters);
     let out = command.output()?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let counts = libtest::count(&text);
