@@ -11,7 +11,7 @@ xtask := tools/bootstrap xtask --
 all: module
 
 module:
-	@KDIR='$(KDIR)' tools/build
+	@KDIR='$(KDIR)' tools/build $(if $(LOCKING_LAB),modules LOCKING_LAB=1)
 
 install modules_install:
 	@DESTDIR='$(DESTDIR)' tools/build --install
@@ -60,6 +60,7 @@ distclean: clean
 
 help:
 	@echo 'make                    build rzram.ko: for the running kernel where that is possible, else for the guest'"'"'s'
+	@echo 'make LOCKING_LAB=1      build it for comparing ways to lock its table, chosen by a parameter; not for use'
 	@echo 'make KDIR=DIR           build it for the kernel build tree DIR, which has to carry Rust support'
 	@echo 'make install            install the rzram.ko that was built into /lib/modules (DESTDIR=DIR: below DIR)'
 	@echo 'make demo               set everything up and show in a guest what rzram does'

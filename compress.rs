@@ -215,6 +215,22 @@ impl<T: Unpin> Lanes<T> {
         }
     }
 
+    /// The same for those who must not sleep: tries each in turn.
+    #[cfg(locking_lab)]
+    fn with_at_once<R>(&self, Cpu(first): Cpu, f: impl FnOnce(&mut T) -> R) -> Result<R> {
+        loop {
+            for index in Iterator::chain(first..self.0.len(), 0..first) {
+                let lane = self.0.get(index).and_then(|lane| lane.inner.try_lock());
+                if let Some(mut lane) = lane {
+                    if let Some(inner) = &mut *lane {
+                        return Ok(f(inner));
+                    }
+                }
+            }
+            kernel::processor::cpu_relax();
+        }
+    }
+
     /// The CPU is gone, or was about to come up when we asked: takes the next one that is there.
     #[cold]
     fn other(&self, first: usize) -> Result<Held<'_, T>> {
@@ -365,6 +381,10 @@ impl Compressor {
         cpu: Cpu,
         f: impl FnOnce(&mut Unpacker) -> R,
     ) -> Result<R> {
+        #[cfg(locking_lab)]
+        if crate::table::lab::scheme().spins() {
+            return self.0.unpackers.with_at_once(cpu, f);
+        }
         self.0.unpackers.with(cpu, f)
     }
 

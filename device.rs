@@ -322,6 +322,8 @@ pub(crate) fn set_up(disk: &RzDisk, bytes: u64) -> Result {
         track: disk.track,
         backing: config.backing.as_ref().map(|backing| backing.blocks()),
     };
+    #[cfg(locking_lab)]
+    crate::table::lab::check_backing(shape.backing.is_some())?;
     let table = Table::new(disk.name(), shape).inspect_err(|_| {
         pr_err!(
             "{}: no memory for the table of a disk of {} bytes\n",

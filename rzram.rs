@@ -74,25 +74,42 @@ use sys::{
     }, //
 };
 
-module! {
-    type: Rzram,
-    name: "rzram",
-    authors: ["The rzram authors"],
-    description: "Compressed RAM block device",
-    license: "GPL",
-    params: {
-        num_devices: u32 {
-            default: 1,
-            description: "Number of pre-created devices",
-        },
-        compat: bool {
-            default: false,
-            description: "Go by the names of zram, as a drop-in for it",
-        },
-        track_access: bool {
-            default: false,
-            description: "Note when each block is accessed, at 4 bytes a block; always with compat",
-        },
+/// The module, with `more` parameters.
+macro_rules! declare {
+    ($($more:tt)*) => {
+        module! {
+            type: Rzram,
+            name: "rzram",
+            authors: ["The rzram authors"],
+            description: "Compressed RAM block device",
+            license: "GPL",
+            params: {
+                num_devices: u32 {
+                    default: 1,
+                    description: "Number of pre-created devices",
+                },
+                compat: bool {
+                    default: false,
+                    description: "Go by the names of zram, as a drop-in for it",
+                },
+                track_access: bool {
+                    default: false,
+                    description: "Note when each block is accessed, at 4 bytes a block; always with compat",
+                },
+                $($more)*
+            },
+        }
+    };
+}
+
+#[cfg(not(locking_lab))]
+declare! {}
+
+#[cfg(locking_lab)]
+declare! {
+    locking: u32 {
+        default: 0,
+        description: "0 slots' own locks, 1 one semaphore, 2 one rwlock and a mutex round compressing, 3 one rwlock, and for each slot 4 a spinlock, 5 a rwlock, 6 a bit that is spun for",
     },
 }
 
@@ -290,6 +307,8 @@ struct Rzram {
 
 impl kernel::Module for Rzram {
     fn init(_module: &'static ThisModule) -> Result<Self> {
+        #[cfg(locking_lab)]
+        table::lab::announce()?;
         let compat = module_parameters::compat.value();
         let names = if compat { &Names::ZRAM } else { &Names::OWN };
         // A second class of the same name would be refused too, but with a stack trace in the log.

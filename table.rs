@@ -10,7 +10,10 @@ mod blocks;
 mod entry;
 mod fill;
 mod guard;
+#[cfg(locking_lab)]
+pub(crate) mod lab;
 pub(crate) mod meta;
+mod place;
 mod times;
 
 #[cfg(CONFIG_LOCKDEP)]
@@ -22,10 +25,7 @@ use crate::{
         Share, //
     },
     sys::{
-        directory::{
-            self,
-            Directory, //
-        },
+        directory::Directory,
         inline,
         slot::{
             Body,
@@ -61,6 +61,7 @@ pub(crate) use guard::{
     Info,
     Stored, //
 };
+pub(crate) use place::Walk;
 
 /// Bytes of an object that holds a pattern which does not fit into the slot.
 const PATTERN_SIZE: usize = size_of::<u64>();
@@ -81,6 +82,8 @@ pub(crate) struct Table {
     max_used_pages: Atomic<u64>,
     #[cfg(CONFIG_LOCKDEP)]
     class: Class,
+    #[cfg(locking_lab)]
+    locks: lab::Locks,
 }
 
 /// What a table is made for.
@@ -108,6 +111,8 @@ impl Table {
             max_used_pages: Atomic::new(0),
             #[cfg(CONFIG_LOCKDEP)]
             class: Class::new(c"rzram_slot")?,
+            #[cfg(locking_lab)]
+            locks: lab::Locks::new(lab::scheme(), shape.blocks)?,
         })
     }
 
@@ -204,10 +209,10 @@ impl Table {
     pub(crate) fn bytes(&self) -> u64 {
         let times = self.times.as_ref().map_or(0, Times::bytes);
         let blocks = self.blocks.as_ref().map_or(0, Blocks::bytes);
-        self.directory
-            .bytes()
-            .saturating_add(times)
-            .saturating_add(blocks)
+        let slots = self.directory.bytes();
+        #[cfg(locking_lab)]
+        let slots = slots.saturating_add(self.locks.bytes());
+        slots.saturating_add(times).saturating_add(blocks)
     }
 
     /// Whether one of `count` blocks from `first` on is on the backing device. Any context.
@@ -249,16 +254,10 @@ impl Table {
     /// Locks the slot of a block; `None` if nothing near it was ever written. May sleep.
     #[inline]
     pub(crate) fn lock(&self, index: u64) -> Option<Guard<'_>> {
+        #[cfg(locking_lab)]
+        return self.walk().find(index).map(|place| place.lock());
+        #[cfg(not(locking_lab))]
         self.directory.get(index).map(|slot| Guard(slot.lock(self)))
-    }
-
-    /// To find the slots of blocks that are near each other.
-    #[inline]
-    pub(crate) fn walk(&self) -> Walk<'_> {
-        Walk {
-            table: self,
-            slots: self.directory.walk(),
-        }
     }
 
     /// Empties the slots of `count` blocks from `first` on. May sleep.
@@ -275,6 +274,10 @@ impl Table {
         let Some(slot) = self.directory.get(index) else {
             return;
         };
+        #[cfg(locking_lab)]
+        if !self.locks.are_own() {
+            return;
+        }
         loop {
             if let Some(guard) = slot.try_lock(self) {
                 Guard(guard).clear();
@@ -337,66 +340,5 @@ impl Drop for Table {
                 pool.free(handle);
             }
         });
-    }
-}
-
-/// Finds the slots of blocks, one after another.
-pub(crate) struct Walk<'a> {
-    table: &'a Table,
-    slots: directory::Walk<'a, Slot>,
-}
-
-impl<'a> Walk<'a> {
-    /// The slot of a block; `None` if nothing near it was ever written, so that it is filled with zeros. Any context.
-    #[inline(always)]
-    pub(crate) fn find(&mut self, index: u64) -> Option<Place<'a>> {
-        let slot = self.slots.get(index)?;
-        Some(Place {
-            table: self.table,
-            slot,
-        })
-    }
-
-    /// The slot of a block, with the memory for it: `ENOMEM` if there is none. May sleep.
-    #[inline(always)]
-    pub(crate) fn find_or_make(&mut self, index: u64) -> Result<Place<'a>> {
-        let slot = self.slots.get_or_alloc(index)?;
-        if let Some(times) = &self.table.times {
-            times.touch_new(index);
-        }
-        Ok(Place {
-            table: self.table,
-            slot,
-        })
-    }
-}
-
-/// A slot that can be locked without fail.
-pub(crate) struct Place<'a> {
-    table: &'a Table,
-    slot: &'a Slot,
-}
-
-impl<'a> Place<'a> {
-    /// The pattern that the block is filled with, if that can be told without a lock. Any context.
-    #[inline]
-    pub(crate) fn pattern(&self) -> Option<u64> {
-        let seen = self.slot.snapshot();
-        match seen.value() {
-            Some(value) => Some(fill::decode(value)),
-            None => seen.is_empty().then_some(0),
-        }
-    }
-
-    /// Locks the slot. May sleep.
-    #[inline]
-    pub(crate) fn lock(&self) -> Guard<'a> {
-        Guard(self.slot.lock(self.table))
-    }
-
-    /// Stores `entry` in place of what is there. May sleep.
-    #[inline(always)]
-    pub(crate) fn store(&self, entry: Entry) {
-        self.lock().store(entry);
     }
 }

@@ -249,8 +249,7 @@ impl Active {
             dest.fill(pattern);
             return Ok(());
         }
-        let mut slot = found.lock();
-        slot.touch();
+        let slot = found.lock_to_read();
         match slot.stored() {
             Stored::Compressed {
                 object,
@@ -265,7 +264,7 @@ impl Active {
                 // With the slot locked: nobody can give the place to another block meanwhile.
                 Place::Worker => self.fetch(at, compressed, index, dest)?,
             },
-            _ => self.unpack(&slot, index, dest)?,
+            stored => self.unpack(stored, index, dest)?,
         }
         Ok(())
     }
@@ -307,11 +306,11 @@ impl Active {
         pieces: Pieces<'_>,
         limits: Limits,
     ) -> Result {
+        let place = walk.find_or_make(index)?;
         self.primary()?.with_stream(limits.cpu, |stream| {
             let near = pieces.clone().next().ok_or(EIO)?;
             pieces.gather(&mut stream.bounce);
             let source = Source::from_slice(&stream.bounce).ok_or(EIO)?;
-            let place = walk.find_or_make(index)?;
             place.store(match source.same_filled() {
                 Some(pattern) => self.table.pattern(pattern, near, limits.pages)?,
                 None => entry(&self.table, &mut stream.press, source, near, limits.pages)?,

@@ -113,7 +113,7 @@ impl Active {
             else {
                 return Ok(Outcome::Passed);
             };
-            self.unpack(&slot, index, Dest::from_slice(buffer).ok_or(EIO)?)?;
+            self.unpack(slot.stored(), index, Dest::from_slice(buffer).ok_or(EIO)?)?;
             slot.mark(0, IDLE);
             info.size
         };

@@ -43,9 +43,9 @@ impl Active {
             .inspect_err(|e| corrupt(*e, index))
     }
 
-    /// Copies what a slot holds in memory to `dest`, decompressed. `EIO` if that is elsewhere. May sleep.
-    pub(super) fn unpack(&self, slot: &Guard<'_>, index: u64, mut dest: Dest<'_>) -> Result {
-        match slot.stored() {
+    /// Copies what a locked slot holds in memory to `dest`, decompressed. `EIO` if that is elsewhere. May sleep.
+    pub(super) fn unpack(&self, stored: Stored<'_>, index: u64, mut dest: Dest<'_>) -> Result {
+        match stored {
             Stored::Nothing => dest.fill(0),
             Stored::Pattern(pattern) => dest.fill(pattern),
             Stored::PatternObject(object) => dest.fill(self.table.read_pattern(object)?),

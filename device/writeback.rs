@@ -306,7 +306,7 @@ impl Active {
         if compressed {
             self.copy_stored(&slot, buffer)?;
         } else {
-            self.unpack(&slot, index, Dest::from_slice(buffer).ok_or(EIO)?)?;
+            self.unpack(slot.stored(), index, Dest::from_slice(buffer).ok_or(EIO)?)?;
         }
         Ok(true)
     }

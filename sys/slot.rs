@@ -26,6 +26,11 @@
 //! Lockdep cannot see a bit, so it is told, in kernels that have it, of each lock taken and let go of. That is why a guard
 //! stays in the task that made it.
 
+#[cfg(locking_lab)]
+pub(crate) mod lab;
+
+#[cfg(locking_lab)]
+use super::directory::Directory;
 #[cfg(CONFIG_LOCKDEP)]
 use super::lockdep::Class;
 use super::{
@@ -307,6 +312,9 @@ pub(crate) struct Guard<'a, O: Owner> {
     /// Owns the body, in place of the word in memory, for as long as the guard lives.
     content: u64,
     _in_this_task: PhantomData<*const ()>,
+    /// Let go of last.
+    #[cfg(locking_lab)]
+    held: lab::Held<'a>,
 }
 
 impl<'a, O: Owner> Guard<'a, O> {
@@ -319,6 +327,8 @@ impl<'a, O: Owner> Guard<'a, O> {
             seen,
             content: seen & !LOCK_BITS,
             _in_this_task: PhantomData,
+            #[cfg(locking_lab)]
+            held: lab::Held::Nothing,
         }
     }
 
@@ -387,6 +397,10 @@ impl<O: Owner> Drop for Guard<'_, O> {
     fn drop(&mut self) {
         #[cfg(CONFIG_LOCKDEP)]
         self.owner.class().released();
+        #[cfg(locking_lab)]
+        if self.stored_under_other_lock() {
+            return;
+        }
         let word = &self.slot.0;
         if inline::exchange(word, self.seen, self.content, Side::LetGo).is_err() {
             self.unlock_contended();

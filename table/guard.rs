@@ -106,6 +106,28 @@ pub(super) fn share(meta: Meta, view: View<'_>) -> Share {
     }
 }
 
+/// What a slot with these properties stores.
+#[inline]
+pub(super) fn stored(meta: Meta, view: View<'_>) -> Stored<'_> {
+    match view {
+        View::Empty => Stored::Nothing,
+        View::Value(value) => Stored::Pattern(fill::decode(value)),
+        View::Object(object) => match meta.size() {
+            Some(len) => Stored::Compressed {
+                object,
+                len,
+                priority: meta.priority(),
+            },
+            None if meta.is_pattern() => Stored::PatternObject(object),
+            None => Stored::Raw(object),
+        },
+        View::Elsewhere(place) => Stored::Elsewhere {
+            place,
+            compressed: meta.size().map(|len| (len, meta.priority())),
+        },
+    }
+}
+
 /// The lock of a slot, and what the slot stores.
 pub(crate) struct Guard<'a>(pub(super) slot::Guard<'a, Table>);
 
@@ -117,24 +139,7 @@ impl Guard<'_> {
     /// What the slot stores.
     #[inline]
     pub(crate) fn stored(&self) -> Stored<'_> {
-        let meta = self.meta();
-        match self.0.view() {
-            View::Empty => Stored::Nothing,
-            View::Value(value) => Stored::Pattern(fill::decode(value)),
-            View::Object(object) => match meta.size() {
-                Some(len) => Stored::Compressed {
-                    object,
-                    len,
-                    priority: meta.priority(),
-                },
-                None if meta.is_pattern() => Stored::PatternObject(object),
-                None => Stored::Raw(object),
-            },
-            View::Elsewhere(place) => Stored::Elsewhere {
-                place,
-                compressed: meta.size().map(|len| (len, meta.priority())),
-            },
-        }
+        stored(self.meta(), self.0.view())
     }
 
     /// The same, for those who choose among slots; `None` if it stores nothing.

@@ -11,6 +11,7 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(CONFIG_KMAP_LOCAL)");
     // Not set: the stand-ins for the kernel's atomics can do more than the instructions themselves.
     println!("cargo::rustc-check-cfg=cfg(inline_atomics)");
+    println!("cargo::rustc-check-cfg=cfg(locking_lab)");
     // Miri knows no assembler.
     let miri = env::var_os("CARGO_CFG_MIRI").is_some();
     if !miri && env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {

@@ -146,8 +146,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Task::Clippy => {
             let kernel = kernel::ensure(&ctx)?;
             module::pass("clippy of the tools", &mut workspace::clippy(&ctx))?;
-            let (_lock, mut command) = module::clippy(&ctx, &kernel)?;
-            module::pass("clippy of the module", &mut command)?;
+            for more in module::variants(&kernel) {
+                let (_lock, mut command) = module::clippy(&ctx, &kernel, more)?;
+                module::pass("clippy of the module", &mut command)?;
+            }
         }
         Task::Doc => {
             let kernel = kernel::ensure(&ctx)?;

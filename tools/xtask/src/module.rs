@@ -121,6 +121,23 @@ pub fn fresh(ctx: &Ctx, kernel: &Kernel) -> Result<Vec<(String, Vec<u8>)>> {
         .collect()
 }
 
+/// Builds the module that offers several ways to lock its table, which no other build shall meet, and reads it.
+pub fn locking_lab(ctx: &Ctx, kernel: &Kernel) -> Result<Vec<u8>> {
+    let name = format!(
+        "module-locking-{}",
+        cache::key(&(&ctx.tree, &kernel.release))
+    );
+    let _lock = cache::lock(ctx, &name)?;
+    let dir = ctx.cache.join(name);
+    mirror(&ctx.tree, &dir)?;
+    quietly(
+        "building rzram.ko with LOCKING_LAB=1",
+        make(&dir, &kernel.build).args([LOCKING_LAB, "modules"]),
+    )?;
+    let file = dir.join(FILES[0]);
+    fs::read(&file).with_context(|| format!("the build made no {}", file.display()))
+}
+
 /// Runs a command with its output passed through.
 pub fn pass(what: &str, command: &mut Command) -> Result<()> {
     let status = command
@@ -177,15 +194,30 @@ pub fn rustfmt(ctx: &Ctx, kernel: &Kernel, check: bool) -> Command {
     command
 }
 
-/// The command that runs clippy on the module as the kernel does, with the lock to be held meanwhile.
-pub fn clippy(ctx: &Ctx, kernel: &Kernel) -> Result<(Flock<File>, Command)> {
-    let name = format!("clippy-{}", cache::key(&(&ctx.tree, &kernel.release)));
+/// What a build takes to offer several ways to lock the table.
+const LOCKING_LAB: &str = "LOCKING_LAB=1";
+
+/// Arguments of all builds that there can be for a kernel, each of which has code of its own.
+pub fn variants(kernel: &Kernel) -> Vec<&'static [&'static str]> {
+    let config = fs::read_to_string(kernel.build.join(".config")).unwrap_or_default();
+    // See sys/slot/lab.rs: other locks altogether.
+    let real_time = config.lines().any(|line| line == "CONFIG_PREEMPT_RT=y");
+    match real_time {
+        true => vec![&[]],
+        false => vec![&[], &[LOCKING_LAB]],
+    }
+}
+
+/// The command that runs clippy on the module as the kernel does, with the lock to be held meanwhile. `more` is for make.
+pub fn clippy(ctx: &Ctx, kernel: &Kernel, more: &[&str]) -> Result<(Flock<File>, Command)> {
+    let key = cache::key(&(&ctx.tree, &kernel.release, more));
+    let name = format!("clippy-{key}");
     let lock = cache::lock(ctx, &name)?;
     // Other flags than the real build's, so products of its own; and `MO=` accepts no tree in which something was built.
     let dir = ctx.cache.join(name);
     mirror(&ctx.tree, &dir)?;
     let mut command = make(&dir, &kernel.build);
-    command.args(["CLIPPY=1", "W=e", "modules"]);
+    command.args(["CLIPPY=1", "W=e", "modules"]).args(more);
     Ok((lock, command))
 }
 

@@ -46,7 +46,10 @@ pub fn items<'a>(ctx: &'a Ctx, kernel: &'a Kernel, args: &Args) -> Vec<Item<'a>>
             "rustfmt of the module",
             Box::new(|| command(module::rustfmt(ctx, kernel, true))),
         );
-        add("clippy of the module", Box::new(|| clippy(ctx, kernel)));
+        for more in module::variants(kernel) {
+            let name = [&["clippy of the module"][..], more].concat().join(" ");
+            add(&name, Box::new(move || clippy(ctx, kernel, more)));
+        }
     }
     add(
         "rustfmt of the tools",
@@ -59,8 +62,8 @@ pub fn items<'a>(ctx: &'a Ctx, kernel: &'a Kernel, args: &Args) -> Vec<Item<'a>>
     items
 }
 
-fn clippy(ctx: &Ctx, kernel: &Kernel) -> Result<Outcome> {
-    let (_lock, command_line) = module::clippy(ctx, kernel)?;
+fn clippy(ctx: &Ctx, kernel: &Kernel, more: &[&str]) -> Result<Outcome> {
+    let (_lock, command_line) = module::clippy(ctx, kernel, more)?;
     command(command_line)
 }
 
