@@ -2,6 +2,8 @@
 
 //! Tables in Markdown.
 
+mod locks;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -29,6 +31,8 @@ pub fn all(results: &Results) -> String {
             "memory" => figures(set, &["pool", "empty", "all"], "bytes"),
             "profile" => profile(set),
             "native" => native::table(set),
+            "locks-12" => times(set) + &locks::ratios(set),
+            "locks-memory" => locks::memory(set),
             _ => times(set),
         };
     }

@@ -57,7 +57,7 @@ impl Times {
         let workers = workers(disk, cell, region, pools)?.into_iter();
         let jobs = workers.zip(&mut self.all[at].threads);
         let jobs = jobs.map(|(worker, times)| || worker.run_apart(times));
-        together(jobs.collect())?;
+        together(jobs.collect(), None)?;
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ use crate::apart::Times;
 use crate::data;
 use crate::disk::Disk;
 use crate::peers::{print, Matrix, Peers};
-use crate::thread::together;
+use crate::thread::{together, Wall};
 
 /// What to measure: all combinations.
 #[derive(Args)]
@@ -50,6 +51,9 @@ pub struct Options {
     /// request's times in all turns add up to. For a clock that other programs disturb
     #[arg(long)]
     apart: bool,
+    /// Measure until the first thread is done, as iozone does, and count what all have done by then
+    #[arg(long, conflicts_with = "apart")]
+    wall: bool,
 }
 
 /// A size on the command line.
@@ -136,6 +140,12 @@ impl Load {
     }
 }
 
+/// Where in a pool of `size` the data of a request comes from.
+fn source(number: usize, request: usize, size: usize) -> Range<usize> {
+    let from = number * request % (size - request + 1) / PAGE * PAGE;
+    from..from + request
+}
+
 /// One thread's part: its file, its region, its data.
 pub struct Worker<'a> {
     file: File,
@@ -148,10 +158,16 @@ pub struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn run(mut self) -> Result<()> {
+    fn run(mut self, wall: Option<&Wall>) -> Result<()> {
         let sequence = std::mem::take(&mut self.sequence);
         for (turn, number) in sequence.into_iter().enumerate() {
             self.request(turn, number)?;
+            if let Some(wall) = wall {
+                wall.count();
+            }
+        }
+        if let Some(wall) = wall {
+            wall.put_up();
         }
         Ok(())
     }
@@ -185,8 +201,7 @@ impl Worker<'_> {
 
     /// What belongs at this request.
     fn data(&self, number: usize) -> &[u8] {
-        let from = number * self.request % (self.pool.len() - self.request + 1) / PAGE * PAGE;
-        &self.pool[from..from + self.request]
+        &self.pool[source(number, self.request, self.pool.len())]
     }
 
     fn request(&mut self, turn: usize, number: usize) -> Result<()> {
@@ -244,11 +259,49 @@ pub fn blocks(cell: &Cell, region: u32) -> u64 {
 }
 
 /// Measures a load once on a disk, and prints a line for it.
-fn measure(disk: &Disk, cell: &Cell, region: u32, pools: &[Mapping]) -> Result<()> {
-    let workers = workers(disk, cell, region, pools)?;
-    let jobs = workers.into_iter().map(|worker| || worker.run()).collect();
-    let took = together(jobs)?;
-    print(disk, cell.clone(), blocks(cell, region), took, &[]);
+fn measure(
+    disk: &Disk,
+    cell: &Cell,
+    region: u32,
+    pools: &[Mapping],
+    with_wall: bool,
+) -> Result<()> {
+    let wall = with_wall.then(Wall::default);
+    let wall = wall.as_ref();
+    let workers = workers(disk, cell, region, pools)?.into_iter();
+    let jobs = workers.map(|worker| move || worker.run(wall)).collect();
+    let took = together(jobs, wall)?;
+    let blocks = match wall {
+        Some(wall) => wall.done() * u64::from(cell.request) / PAGE as u64,
+        None => blocks(cell, region),
+    };
+    print(disk, cell.clone(), blocks, took, &[]);
+    Ok(())
+}
+
+/// Makes sure that the disk has what was written: a time is worth nothing if it has not. Nothing to do for loads none of
+/// which writes everything.
+fn verify(disk: &Disk, cell: &Cell, options: &Options, pools: &[Mapping]) -> Result<()> {
+    let whole = ["write", "rewrite", "randwrite", "pwrite"];
+    if !options.loads.iter().any(|load| whole.contains(&&**load)) {
+        return Ok(());
+    }
+    let file = disk.open()?;
+    let request = cell.request as usize;
+    let mut buffer = Mapping::new(request)?;
+    for (thread, pool) in (0..cell.threads).zip(pools) {
+        let base = u64::from(thread) * u64::from(options.region);
+        for number in 0..options.region as usize / request {
+            let position = base + (number * request) as u64;
+            file.read_exact_at(&mut buffer, position)?;
+            ensure!(
+                buffer[..] == pool[source(number, request, pool.len())],
+                "{}: {} holds something else at {position} than was written there",
+                disk.module,
+                disk.node()
+            );
+        }
+    }
     Ok(())
 }
 
@@ -300,9 +353,10 @@ fn turns(options: &Options, cell: &Cell, pools: &[Mapping]) -> Result<()> {
             };
             match options.apart {
                 true => times.measure(&disk, &cell, options.region, pools)?,
-                false => measure(&disk, &cell, options.region, pools)?,
+                false => measure(&disk, &cell, options.region, pools, options.wall)?,
             }
         }
+        verify(&disk, cell, options, pools)?;
         disk.reset()?;
     }
     times.print();

@@ -46,7 +46,7 @@ fn measure(
     codec: &str,
     pool: &Mapping,
     options: &Options,
-) -> Result<[(&'static str, u64); 3]> {
+) -> Result<Vec<(&'static str, u64)>> {
     disk.reset()?;
     let before = memory_in_use()?;
     disk.set_up(codec, u64::from(options.disksize))?;
@@ -59,12 +59,20 @@ fn measure(
     drop(file);
     let full = memory_in_use()?;
     let mm = MmStat::parse(&attr::read(&disk.attribute("mm_stat"))?)?;
-    disk.reset()?;
-    Ok([
+    let mut figures = vec![
         ("pool", mm.used),
         ("all", full.saturating_sub(before)),
         ("empty", empty.saturating_sub(before)),
-    ])
+    ];
+    // What the driver itself says of its table, if it does.
+    if let Ok(text) = attr::read(&disk.attribute("memory_stat")) {
+        let mut lines = text.lines();
+        let table = lines.find_map(|line| line.strip_prefix("table_bytes "));
+        let table = table.context("memory_stat has no table_bytes")?;
+        figures.push(("table", table.parse()?));
+    }
+    disk.reset()?;
+    Ok(figures)
 }
 
 /// Measures, and prints a line for each.

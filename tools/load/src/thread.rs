@@ -2,9 +2,13 @@
 
 //! Threads that begin together, and the time until the last one is done.
 
-use std::sync::Barrier;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::{Barrier, OnceLock};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -33,24 +37,67 @@ pub fn pin(number: usize) -> Result<()> {
     Ok(())
 }
 
-/// Runs the `jobs` at once, each in a thread on a CPU of its own, and returns how many nanoseconds that took.
+/// The end of a measurement that ends with the first thread that is done, as in iozone. The others go on to their end, which
+/// does not count: threads that do different things are then not measured by the slowest of them.
+#[derive(Default)]
+pub struct Wall {
+    end: OnceLock<Instant>,
+    done: AtomicU64,
+}
+
+impl Wall {
+    /// A thread has done a request.
+    pub fn count(&self) {
+        if self.end.get().is_none() {
+            self.done.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A thread is done.
+    pub fn put_up(&self) {
+        self.end.get_or_init(|| {
+            let now = Instant::now();
+            mark();
+            now
+        });
+    }
+
+    /// Requests that all had done when the first one was done.
+    pub fn done(&self) -> u64 {
+        self.done.load(Relaxed)
+    }
+}
+
+/// Runs the `jobs` at once, each in a thread on a CPU of its own, and returns how many nanoseconds that took: until all are
+/// done, or until one of them has put up the `wall`.
 ///
 /// What a job is made of is prepared before; making it is not counted.
-pub fn together<J: FnOnce() -> Result<()> + Send>(jobs: Vec<J>) -> Result<u64> {
+pub fn together<J: FnOnce() -> Result<()> + Send>(
+    jobs: Vec<J>,
+    wall: Option<&Wall>,
+) -> Result<u64> {
     // Of this many CPUs the process may use; asked before a thread is pinned.
     let start = Barrier::new(jobs.len() + 1);
     let end = Barrier::new(jobs.len() + 1);
+    // Several threads do not sleep until they begin: how long a CPU takes to wake up is the host's business.
+    let awake = AtomicUsize::new(0);
+    let go = AtomicBool::new(jobs.len() == 1);
+    let count = jobs.len();
     thread::scope(|scope| {
         let threads: Vec<_> = jobs
             .into_iter()
             .enumerate()
             .map(|(number, job)| {
-                let (start, end) = (&start, &end);
+                let (start, end, awake, go) = (&start, &end, &awake, &go);
                 scope.spawn(move || {
                     let pinned = pin(number);
                     // Once to be there, and once to begin.
                     start.wait();
                     start.wait();
+                    awake.fetch_add(1, Relaxed);
+                    while !go.load(Acquire) {
+                        thread::yield_now();
+                    }
                     let done = pinned.and_then(|()| job());
                     end.wait();
                     done
@@ -58,15 +105,32 @@ pub fn together<J: FnOnce() -> Result<()> + Send>(jobs: Vec<J>) -> Result<u64> {
             })
             .collect();
         start.wait();
+        if count > 1 {
+            start.wait();
+            while awake.load(Relaxed) < count {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
         mark();
         let begun = Instant::now();
-        start.wait();
+        if count > 1 {
+            go.store(true, Release);
+        } else {
+            start.wait();
+        }
         end.wait();
-        let took = begun.elapsed();
-        mark();
+        let took = match wall {
+            Some(Wall { end, .. }) => end.get().map(|end| *end - begun),
+            None => {
+                let took = begun.elapsed();
+                mark();
+                Some(took)
+            }
+        };
         for thread in threads {
             thread.join().ok().context("a thread died")??;
         }
+        let took = took.context("no thread said that it was done")?;
         Ok(u64::try_from(took.as_nanos())?)
     })
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What is measured, and how: guests and what they run.
 
+pub mod locks;
+mod native;
+
 use crate::kernel::Kind;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rzram_cells::Meter;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// One guest.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Set {
     pub kernel: Option<Kind>,
     /// A directory of the host that the guest needs.
     pub share: Option<PathBuf>,
+    /// Whether it needs the build with several ways of locking.
+    pub locking_lab: bool,
 }
 
 /// Both modules, with all that zram's needs.
@@ -41,7 +43,7 @@ const CORPUS: &str = "cat /usr/lib/x86_64-linux-gnu/lib*.so* > /tmp/corpus; ";
 
 const CODECS: &[&str] = &["lz4", "zstd"];
 const CPUS: &[u32] = &[1, 2, 4, 8, 12];
-/// All patterns of iozone that the seeds' table has.
+/// All patterns of iozone, in its order.
 const IOZONE: &[&str] = &[
     "write",
     "rewrite",
@@ -57,8 +59,12 @@ const IOZONE: &[&str] = &[
 ];
 const PATTERNS: &[&str] = &["write", "read", "randwrite", "randread", "mixed"];
 
+/// What is compared, unless it is something else.
+const BOTH: &[&str] = &["zram", "rzram"];
+
 /// A call of `rzram-load bench`.
 struct Bench<'a> {
+    modules: &'a [&'a str],
     codecs: &'a [&'a str],
     data: &'a [&'a str],
     requests: &'a [&'a str],
@@ -72,7 +78,8 @@ impl Bench<'_> {
     /// As a command, and the number of its results.
     fn command(&self) -> (String, usize) {
         let text = format!(
-            "./rzram-load bench --codecs {} --data {} --requests {} --threads {} --loads {} --region {} --repeat {}; ",
+            "./rzram-load bench --modules {} --codecs {} --data {} --requests {} --threads {} --loads {} --region {} --repeat {}; ",
+            self.modules.join(","),
             self.codecs.join(","),
             self.data.join(","),
             self.requests.join(","),
@@ -91,7 +98,7 @@ impl Bench<'_> {
         (text.replacen("bench ", &options, 1), self.results())
     }
 
-    /// How many results a turn of both modules has.
+    /// How many results a turn of all modules has.
     fn results(&self) -> usize {
         let cells = [
             self.codecs.len(),
@@ -99,7 +106,7 @@ impl Bench<'_> {
             self.requests.len(),
             self.loads.len(),
         ];
-        2 * cells.iter().product::<usize>()
+        self.modules.len() * cells.iter().product::<usize>()
     }
 }
 
@@ -120,6 +127,7 @@ fn set(name: &str, about: &str, meter: Meter, cpus: u32, calls: &[(String, usize
         expected: calls.iter().map(|(_, count)| count).sum(),
         kernel: None,
         share: None,
+        locking_lab: false,
     }
 }
 
@@ -133,6 +141,7 @@ fn settle(seconds: u32) -> (String, usize) {
 pub fn kept() -> Set {
     let call = |codecs, data| {
         let call = Bench {
+            modules: BOTH,
             codecs,
             data,
             requests: &["16K"],
@@ -159,78 +168,6 @@ pub fn kept() -> Set {
     set
 }
 
-/// Both modules at the host's own speed, on both of two CPUs, with large requests because system calls are slow there.
-///
-/// The data are the pages in `corpus`, where there are any.
-fn native(quick: bool, corpus: &Path) -> Result<Set> {
-    let kinds = kinds(corpus)?;
-    let pages: Vec<String> = kinds
-        .iter()
-        .map(|kind| format!("file:/share/{kind}.pages"))
-        .collect();
-    let real: Vec<&str> = match pages.is_empty() {
-        true => vec!["file:/tmp/corpus"],
-        false => pages.iter().map(String::as_str).collect(),
-    };
-    let call = |codecs: &[&str], data: &[&str], threads| {
-        let call = Bench {
-            codecs,
-            data,
-            requests: &["1M"],
-            threads,
-            loads: &["write", "read"],
-            // As many pages as no branch predictor remembers.
-            region: "40M",
-            repeat: if quick { 5 } else { 15 },
-        };
-        call.apart("40M")
-    };
-    let codecs: &[&str] = match quick {
-        true => &["lz4", "wlz/lz4"],
-        false => &["lzo", "lzo-rle", "lz4", "zstd", "wlz/lz4"],
-    };
-    let mut calls = Vec::new();
-    if pages.is_empty() {
-        calls.push((CORPUS.to_owned(), 0));
-    }
-    for threads in [1, 2] {
-        calls.push(call(codecs, &real, threads));
-        // All of it is the driver's work, or the decision not to compress.
-        let made: &[&str] = match kinds.iter().any(|kind| kind == "random") {
-            true => &["zero"],
-            false => &["zero", "random"],
-        };
-        calls.push(call(&["lz4", "wlz/lz4"], made, threads));
-    }
-    let about = "at the speed of the host's CPUs, in user-mode Linux, requests of 1 MiB";
-    Ok(Set {
-        append: String::new(),
-        kernel: Some(Kind::Uml),
-        share: (!pages.is_empty()).then(|| corpus.to_owned()),
-        ..set("native", about, Meter::Wall, 2, &calls)
-    })
-}
-
-/// The kinds of pages that tools/corpus has collected there.
-fn kinds(corpus: &Path) -> Result<Vec<String>> {
-    let mut kinds = Vec::new();
-    if !corpus.exists() {
-        return Ok(kinds);
-    }
-    for entry in
-        fs::read_dir(corpus).with_context(|| format!("cannot read {}", corpus.display()))?
-    {
-        let name = entry?.file_name();
-        kinds.extend(
-            name.to_string_lossy()
-                .strip_suffix(".pages")
-                .map(str::to_owned),
-        );
-    }
-    kinds.sort();
-    Ok(kinds)
-}
-
 /// All sets; with fewer cells each if `quick`. Where pages of programs are needed, they are those in `corpus`.
 pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
     let requests: &[&str] = if quick {
@@ -242,6 +179,7 @@ pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
     let patterns = if quick { &PATTERNS[..2] } else { PATTERNS };
     let bench = |data, loads, threads, region, repeat| {
         let call = Bench {
+            modules: BOTH,
             codecs,
             data,
             requests,
@@ -272,6 +210,7 @@ pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
         Meter::Icount,
         1,
         &[Bench {
+            modules: BOTH,
             codecs: &["lz4"],
             data: &["zero", "byte", "word"],
             requests,
@@ -353,6 +292,7 @@ pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
         &[
             settle(2),
             Bench {
+                modules: BOTH,
                 codecs: &["lz4"],
                 data: &["half"],
                 requests: &["16K"],
@@ -364,6 +304,7 @@ pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
             .command(),
         ],
     ));
+    sets.extend(locks::all(quick));
     sets.push(set(
         "profile",
         "which functions instructions are spent in",
@@ -372,6 +313,7 @@ pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
         &[
             settle(5),
             Bench {
+                modules: BOTH,
                 codecs: &["lz4"],
                 data: &["half", "byte", "random"],
                 requests: &["1M"],
@@ -390,6 +332,6 @@ pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
         2,
         &[bench(&["half"], patterns, 2, "4M", 3)],
     ));
-    sets.push(native(quick, corpus)?);
+    sets.push(native::set(quick, corpus)?);
     Ok(sets)
 }
