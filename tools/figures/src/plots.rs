@@ -167,10 +167,8 @@ fn ratios(set: &Set, bars: Vec<(String, f64)>, file: &Path) -> Result<()> {
         .disable_y_mesh()
         .y_labels(count)
         .y_label_formatter(&|segment| match segment {
-            SegmentValue::CenterOf(index) => names
-                .get(count - 1 - index.min(&(count - 1)))
-                .cloned()
-                .unwrap_or_default(),
+            // There is one more than there are bars.
+            SegmentValue::CenterOf(index) if *index < count => names[count - 1 - index].clone(),
             _ => String::new(),
         })
         .draw()
