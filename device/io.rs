@@ -57,7 +57,7 @@ impl Operations for Device {
 
     fn submit_deferred(disk: &RzDisk, bio: &mut Bio<'_>, in_use: &InUse) {
         // Never deferred: a worker waits.
-        disk.carry_out(bio, in_use, Place::Worker);
+        let _ = disk.carry_out(bio, in_use, Place::Worker);
     }
 
     fn swap_freed(disk: &RzDisk, offset: u64, in_use: &InUse) {
