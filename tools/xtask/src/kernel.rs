@@ -340,6 +340,19 @@ fn make(ctx: &Ctx, release: &Release, dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A call of make on a kernel's source, for a build tree beside it.
+fn make_in(source: &Path, build: &Path) -> Command {
+    let mut output = std::ffi::OsString::from("O=");
+    output.push(build);
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut make = Command::new("make");
+    make.arg("-C")
+        .arg(source)
+        .arg(output)
+        .arg(format!("-j{jobs}"));
+    make
+}
+
 fn prepare(job: &Job, release: &Release, image: &Path, source: &Path, build: &Path) -> Result<()> {
     let name = &release.name;
     let headers = image.join("usr/src").join(format!("linux-headers-{name}"));
@@ -355,16 +368,9 @@ fn prepare(job: &Job, release: &Release, image: &Path, source: &Path, build: &Pa
         .find('+')
         .map(|at| &name[at..])
         .context("a Debian release name has a +")?;
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     for targets in [&["olddefconfig"][..], &["prepare", "modules_prepare"]] {
-        let mut output = std::ffi::OsString::from("O=");
-        output.push(build);
         job.run(
-            Command::new("make")
-                .arg("-C")
-                .arg(source)
-                .arg(output)
-                .arg(format!("-j{jobs}"))
+            make_in(source, build)
                 .arg(format!("LOCALVERSION={local}"))
                 .args(targets),
         )?;

@@ -130,16 +130,9 @@ fn make(
     let mut job = Job::new(&format!("{kind} kernel"), 3, log)?;
     let build = dir.join("build");
     fs::create_dir_all(&build)?;
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let call = |job: &Job, targets: &[&str]| {
-        let mut output = std::ffi::OsString::from("O=");
-        output.push(&build);
         job.run(
-            Command::new("make")
-                .arg("-C")
-                .arg(source)
-                .arg(output)
-                .arg(format!("-j{jobs}"))
+            super::make_in(source, &build)
                 .args(recipe.make)
                 .args(targets),
         )
