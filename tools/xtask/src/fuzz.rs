@@ -70,6 +70,8 @@ fn command(programs: &Path, name: &str, longest: u32, runs: u64, found: &Path) -
     command
         .arg(format!("-runs={runs}"))
         .arg(format!("-max_len={longest}"))
+        // Long ones from the start: what is valid ends in how it is to be read, and would be cut off.
+        .arg("-len_control=0")
         .arg(format!("-artifact_prefix={}/fuzz-{name}-", found.display()))
         .stdin(Stdio::null());
     command
