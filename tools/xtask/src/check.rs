@@ -13,7 +13,7 @@ mod statics;
 
 use crate::{ctx::Ctx, kernel::Kind, module, vm::Platform, workspace};
 use anyhow::Result;
-use report::{Outcome, Report};
+use report::{Doing, Outcome, Report};
 use std::{
     collections::VecDeque,
     process::ExitCode,
@@ -48,7 +48,19 @@ impl Args {
 /// One thing to be run: a static test, the host's tests, or a guest with a test binary.
 struct Item<'a> {
     name: String,
+    /// The test that it is at, where it knows.
+    doing: Doing,
     run: Box<dyn FnOnce() -> Result<Outcome> + Send + 'a>,
+}
+
+impl<'a> Item<'a> {
+    fn new(name: String, run: impl FnOnce() -> Result<Outcome> + Send + 'a) -> Self {
+        Self {
+            name,
+            doing: Doing::default(),
+            run: Box::new(run),
+        }
+    }
 }
 
 /// The check subcommand.
@@ -141,7 +153,7 @@ impl<'a> Queue<'a> {
                 report.leave_out(&item.name);
                 continue;
             }
-            report.start(&item.name);
+            report.start(&item.name, item.doing);
             report.add(&item.name, (item.run)());
         }
     }

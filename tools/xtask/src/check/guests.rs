@@ -4,7 +4,11 @@
 //! A line `// vm: --cpus N --mem SIZE --timeout SECS --append ARGS --icount --kernel stock|debug` near the head of a test's
 //! source says what its guest is to be like. Programs run on both kernels unless they name one.
 
-use super::{guest_files, libtest, report::Outcome, Args, Item};
+use super::{
+    guest_files, libtest,
+    report::{Doing, Outcome},
+    Args, Item,
+};
 use crate::{
     ctx::Ctx,
     kernel::Kind,
@@ -85,10 +89,12 @@ pub fn items<'a>(
         .into_iter()
         .map(|binary| {
             let (files, memory) = (files.clone(), memory.clone());
-            Item {
-                name: format!("guest: {}", binary.name),
-                run: Box::new(move || run(platform, binary, &files, &memory)),
-            }
+            let doing = Doing::default();
+            let item = Item::new(format!("guest: {}", binary.name), {
+                let doing = doing.clone();
+                move || run(platform, binary, &files, &memory, doing)
+            });
+            Item { doing, ..item }
         })
         .collect())
 }
@@ -98,6 +104,7 @@ fn run(
     binary: Binary,
     files: &[(String, Vec<u8>)],
     memory: &Memory,
+    doing: Doing,
 ) -> Result<Outcome> {
     let mut spec = binary.spec;
     spec.files = files.to_vec();
@@ -110,7 +117,10 @@ fn run(
         spec.argv.extend(binary.tests.iter().cloned());
     }
     let share = memory.take(spec.mem);
-    let mut output = Output::default();
+    let mut output = Output {
+        doing,
+        ..Output::default()
+    };
     let ending = platform.run(&spec, &mut output);
     memory.give(share);
     let ending = ending?;
@@ -175,12 +185,14 @@ pub struct Output {
     /// On its standard error.
     pub err: Vec<u8>,
     times: libtest::Times,
+    doing: Doing,
 }
 
 impl Sink for Output {
     fn out(&mut self, data: &[u8]) -> Result<()> {
         self.out.extend_from_slice(data);
         self.times.see(&self.out);
+        self.doing.say(self.times.current());
         Ok(())
     }
 

@@ -26,17 +26,11 @@ pub fn items<'a>(ctx: &'a Ctx, args: &Args) -> Vec<Item<'a>> {
     {
         return Vec::new();
     }
-    let mut items = vec![Item {
-        name: name.to_owned(),
-        run: Box::new(move || run(ctx, filters)),
-    }];
+    let mut items = vec![Item::new(name.to_owned(), move || run(ctx, filters))];
     for (program, longest) in fuzz::TARGETS {
         let name = format!("host: fuzz {program}");
         if args.wants(&name) {
-            items.push(Item {
-                name,
-                run: Box::new(move || fuzzed(ctx, program, longest)),
-            });
+            items.push(Item::new(name, move || fuzzed(ctx, program, longest)));
         }
     }
     items

@@ -25,26 +25,23 @@ pub fn items<'a>(
     }
     let files = bench::guest_files(ctx, platform)?;
     let memory = memory.clone();
-    Ok(vec![Item {
-        name: NAME.to_owned(),
-        run: Box::new(move || {
-            let taken = memory.take(kept::set().memory);
-            let measured = bench::measure_kept(ctx, platform, &files);
-            memory.give(taken);
-            let measured = measured?;
-            let faults = kept::faults(&kept::recorded(ctx)?, &measured);
-            if !faults.is_empty() {
-                return Ok(Outcome::failed(faults.join("\n")));
-            }
-            let ratios = measured.iter().map(|cell| cell.ratio);
-            Ok(Outcome {
-                note: format!(
-                    "{} cells, the lowest {:.3} times as fast as C zram",
-                    measured.len(),
-                    ratios.fold(f64::INFINITY, f64::min)
-                ),
-                ..Outcome::passed()
-            })
-        }),
-    }])
+    Ok(vec![Item::new(NAME.to_owned(), move || {
+        let taken = memory.take(kept::set().memory);
+        let measured = bench::measure_kept(ctx, platform, &files);
+        memory.give(taken);
+        let measured = measured?;
+        let faults = kept::faults(&kept::recorded(ctx)?, &measured);
+        if !faults.is_empty() {
+            return Ok(Outcome::failed(faults.join("\n")));
+        }
+        let ratios = measured.iter().map(|cell| cell.ratio);
+        Ok(Outcome {
+            note: format!(
+                "{} cells, the lowest {:.3} times as fast as C zram",
+                measured.len(),
+                ratios.fold(f64::INFINITY, f64::min)
+            ),
+            ..Outcome::passed()
+        })
+    })])
 }

@@ -101,6 +101,7 @@ pub struct Times {
     seen: usize,
     last: Option<Instant>,
     tests: Vec<(String, Duration)>,
+    current: String,
 }
 
 impl Times {
@@ -126,6 +127,19 @@ impl Times {
             }
             self.seen += length + 1;
         }
+        // Its name comes when it begins, and the line ends with its verdict.
+        let begun = String::from_utf8_lossy(&output[self.seen..]);
+        if let Some((name, _)) = begun
+            .strip_prefix("test ")
+            .and_then(|rest| rest.split_once(" ... "))
+        {
+            name.clone_into(&mut self.current);
+        }
+    }
+
+    /// The test that began last; empty before the first.
+    pub fn current(&self) -> &str {
+        &self.current
     }
 
     /// Names the tests that took long, the longest first; empty if there are none.
@@ -162,6 +176,7 @@ mod tests {
         let mut times = Times::default();
         let mut text = b"\nrunning 2 tests\ntest a ... ".to_vec();
         times.see(&text);
+        assert_eq!(times.current(), "a");
         times.last = times.last.map(|last| last - 2 * Times::LONG);
         text.extend_from_slice(b"ok\ntest b ... ok\ntest c ... ignored, slow\n\n");
         times.see(&text);

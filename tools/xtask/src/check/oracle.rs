@@ -62,10 +62,9 @@ pub fn items<'a>(
         .enumerate()
         .map(|(which, module)| {
             let (pair, memory) = (pair.clone(), memory.clone());
-            Item {
-                name: format!("oracle: {module}"),
-                run: Box::new(move || pair.run(platform, &memory, which)),
-            }
+            Item::new(format!("oracle: {module}"), move || {
+                pair.run(platform, &memory, which)
+            })
         })
         .collect())
 }

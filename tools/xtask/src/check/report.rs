@@ -48,11 +48,32 @@ impl Outcome {
     }
 }
 
+/// What an item is at; both sides share it.
+#[derive(Clone, Default)]
+pub struct Doing(Arc<Mutex<String>>);
+
+impl Doing {
+    /// Says what it is now.
+    pub fn say(&self, what: &str) {
+        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        what.clone_into(&mut text);
+    }
+
+    /// As it is printed behind a time.
+    fn shown(&self) -> String {
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match text.as_str() {
+            "" => String::new(),
+            text => format!(", {text}"),
+        }
+    }
+}
+
 #[derive(Default)]
 struct State {
     passed: usize,
     failed: Vec<String>,
-    running: BTreeMap<String, Instant>,
+    running: BTreeMap<String, (Instant, Doing)>,
 }
 
 /// The tests so far; shared by the threads that run them.
@@ -87,7 +108,9 @@ impl Report {
                 let running: Vec<String> = state
                     .running
                     .iter()
-                    .map(|(name, since)| format!("{name} ({} s)", since.elapsed().as_secs()))
+                    .map(|(name, (since, doing))| {
+                        format!("{name} ({} s{})", since.elapsed().as_secs(), doing.shown())
+                    })
                     .collect();
                 if !running.is_empty() && !done.load(Ordering::Relaxed) {
                     println!("check: still running: {}", running.join(", "));
@@ -104,15 +127,15 @@ impl Report {
     }
 
     /// Notes that an item has begun.
-    pub fn start(&self, name: &str) {
+    pub fn start(&self, name: &str, doing: Doing) {
         locked(&self.state)
             .running
-            .insert(name.to_owned(), Instant::now());
+            .insert(name.to_owned(), (Instant::now(), doing));
     }
 
     /// Runs something that counts as an activity, but not as a test.
     pub fn time<T>(&self, name: &str, run: impl FnOnce() -> T) -> T {
-        self.start(name);
+        self.start(name, Doing::default());
         let result = run();
         locked(&self.state).running.remove(name);
         result
@@ -131,7 +154,7 @@ impl Report {
         let seconds = state
             .running
             .remove(name)
-            .map_or(0.0, |since| since.elapsed().as_secs_f64());
+            .map_or(0.0, |(since, _)| since.elapsed().as_secs_f64());
         let verdict = match (outcome.passed, outcome.failed.len()) {
             (_, 0) if outcome.passed <= 1 => "ok".to_owned(),
             (passed, 0) => format!("{passed} passed"),

@@ -32,7 +32,7 @@ pub fn items<'a>(ctx: &'a Ctx, kernel: &'a Kernel, args: &Args) -> Vec<Item<'a>>
     let mut add = |name: &str, run: Box<dyn FnOnce() -> Result<Outcome> + Send + 'a>| {
         let name = format!("static: {name}");
         if args.wants(&name) {
-            items.push(Item { name, run });
+            items.push(Item::new(name, run));
         }
     };
     if ctx.has_module() {
