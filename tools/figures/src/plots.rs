@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{anyhow, Result};
 use plotters::prelude::*;
-use rzram_cells::{size, Cell, Meter};
+use rzram_cells::{size, Cell};
 
 use crate::native;
 use crate::results::{Results, Set};
@@ -26,7 +26,14 @@ const COLOURS: [RGBColor; 6] = [
 /// All plots that the results have figures for.
 pub fn all(results: &Results, dir: &Path) -> Result<()> {
     scaling(results, dir)?;
-    for name in ["icount", "same-filled", "corpus", "iozone-12"] {
+    for name in [
+        "icount",
+        "same-filled",
+        "corpus",
+        "iozone-12",
+        "fio",
+        "iozone",
+    ] {
         if let Some(set) = results.sets.iter().find(|set| set.name == name) {
             ratios(set, cells(set), &dir.join(format!("{name}.svg")))?;
         }
@@ -45,7 +52,7 @@ fn failed<E: std::fmt::Display>(error: E) -> anyhow::Error {
 fn scaling(results: &Results, dir: &Path) -> Result<()> {
     let mut lines: BTreeMap<(String, String), BTreeMap<u32, f64>> = BTreeMap::new();
     for set in &results.sets {
-        if !set.name.starts_with("virtual-") || !matches!(set.meter, Meter::Virtual { .. }) {
+        if !set.is_scaling() {
             continue;
         }
         for (cell, modules) in set.cells() {

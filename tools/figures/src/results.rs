@@ -36,6 +36,11 @@ pub struct Results {
 }
 
 impl Set {
+    /// Whether it is one of those that differ in the number of CPUs alone.
+    pub fn is_scaling(&self) -> bool {
+        self.name.starts_with("virtual-") && matches!(self.meter, Meter::Virtual { .. })
+    }
+
     /// The time that a thread takes for a block of 4 KiB, in the meter's unit.
     pub fn per_block(&self, run: &Run) -> f64 {
         let time = match self.meter {

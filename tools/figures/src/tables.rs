@@ -3,6 +3,7 @@
 //! Tables in Markdown.
 
 mod locks;
+mod scaling;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -36,7 +37,7 @@ pub fn all(results: &Results) -> String {
             _ => times(set),
         };
     }
-    text
+    text + &scaling::table(&results.sets)
 }
 
 fn module_names(set: &Set) -> Vec<String> {

@@ -11,7 +11,9 @@ mod apart;
 mod bench;
 mod data;
 mod disk;
+mod fio;
 mod hot;
+mod iozone;
 mod memory;
 mod peers;
 mod swap;
@@ -40,6 +42,10 @@ enum Command {
     Hot(hot::Options),
     /// Write the same data to each, and tell how much memory that takes
     Memory(memory::Options),
+    /// Run fio on each
+    Fio(fio::Options),
+    /// Run iozone on a file system on each
+    Iozone(iozone::Options),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +54,8 @@ fn main() -> ExitCode {
         Command::Swap(options) => swap::run(&options),
         Command::Hot(options) => hot::run(&options),
         Command::Memory(options) => memory::run(&options),
+        Command::Fio(options) => fio::run(&options),
+        Command::Iozone(options) => iozone::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

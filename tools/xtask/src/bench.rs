@@ -276,7 +276,7 @@ fn measure(
     }
     let mut collector = Collector::new(set.expected, aloud);
     let ending = platform.run(&spec, &mut collector)?;
-    collector.check(ctx, &ending)?;
+    collector.check(ctx, &ending, set.optional)?;
     let mut runs = collector.runs;
     let mut profiles = Vec::new();
     if let Meter::Virtual { .. } = set.meter {

@@ -3,6 +3,7 @@
 
 pub mod locks;
 mod native;
+mod programs;
 
 use crate::kernel::Kind;
 use anyhow::Result;
@@ -28,6 +29,8 @@ pub struct Set {
     pub script: String,
     /// How many results that gives.
     pub expected: usize,
+    /// Whether it gives none where the guest lacks a program that not every archive has.
+    pub optional: bool,
     /// The kernel of the guest, where it cannot be any.
     pub kernel: Option<Kind>,
     /// A directory of the host that the guest needs.
@@ -125,6 +128,7 @@ fn set(name: &str, about: &str, meter: Meter, cpus: u32, calls: &[(String, usize
         },
         script: MODULES.to_owned() + &script.collect::<String>(),
         expected: calls.iter().map(|(_, count)| count).sum(),
+        optional: false,
         kernel: None,
         share: None,
         locking_lab: false,
@@ -304,6 +308,7 @@ pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
             .command(),
         ],
     ));
+    sets.extend(programs::all(quick));
     sets.extend(locks::all(quick));
     sets.push(set(
         "profile",
