@@ -9,6 +9,7 @@ mod config;
 mod io;
 mod post;
 mod recompress;
+mod store;
 mod unpack;
 mod writeback;
 
@@ -24,10 +25,7 @@ use crate::{
         Requests, //
     },
     sys::{
-        backing::{
-            Backing,
-            Claims, //
-        },
+        backing::Claims,
         clock,
         gendisk::Disk,
         page::BLOCK_SIZE,
@@ -64,6 +62,7 @@ use kernel::{
         Msecs, //
     }, //
 };
+use store::Store;
 use writeback::Policy;
 
 pub(crate) use config::{
@@ -86,18 +85,17 @@ pub(crate) struct Active {
     compressors: [Option<Compressor>; PRIORITIES],
     requests: Requests,
     /// Where blocks are written back to.
-    backing: Option<Arc<Backing>>,
+    store: Option<Store>,
     /// Whether they are written back as they are stored.
     compressed_writeback: bool,
 }
 
 impl Active {
     fn memory(&self) -> MemoryFigures {
-        let compressors = self.compressors.iter().flatten();
+        let compressors = self.compressors.iter().flatten().map(Compressor::bytes);
         MemoryFigures {
             table: self.table.bytes(),
-            buffers: compressors
-                .map(Compressor::bytes)
+            buffers: Iterator::chain(compressors, self.store.as_ref().map(Store::bytes))
                 .fold(0, u64::saturating_add),
             written_back: self.table.places_taken(),
         }
@@ -332,12 +330,13 @@ pub(crate) fn set_up(disk: &RzDisk, bytes: u64) -> Result {
         );
     })?;
     let compressors = config.compressors(&disk.hotplug)?;
+    let store = config.backing.clone().map(Store::new).transpose()?;
     let active = KBox::new(
         Active {
             table,
             compressors,
             requests: Requests::new(),
-            backing: config.backing.clone(),
+            store,
             compressed_writeback: config.compressed_writeback,
         },
         GFP_KERNEL,

@@ -31,6 +31,8 @@
 //!
 //! The mutex of `sys::backing::Claims` is held for looking at a list, under 3, and nothing is taken under it.
 //!
+//! Memory for a block on its way back from the backing device (`device::store`) is tried for, not waited for.
+//!
 //! The notice that swap frees a slot comes in atomic context: it tries 7 and never waits. The spinlock of
 //! `sys::deferred` is held for linking a bio in or out, and nothing is taken under it.
 
@@ -71,7 +73,8 @@ use sys::{
     gendisk::{
         Disk,
         Major, //
-    }, //
+    },
+    work::Urgent, //
 };
 
 /// The module, with `more` parameters.
@@ -165,6 +168,7 @@ struct Registry {
     major: Major,
     hotplug: Arc<Hotplug>,
     files: Arc<Claims>,
+    workers: Arc<Urgent>,
     names: &'static Names,
     debugfs: Dir,
     /// Whether to note when blocks are accessed.
@@ -178,12 +182,14 @@ impl Registry {
             pr_err!("Unable to get major number\n");
         })?;
         let files = Claims::new()?;
+        let workers = Urgent::new(names.driver)?;
         Arc::pin_init(
             pin_init!(Self {
                 disks <- new_mutex!(KVec::new(), "rzram_disks"),
                 major,
                 hotplug,
                 files,
+                workers,
                 names,
                 debugfs: Dir::new(names.driver),
                 track,
@@ -228,6 +234,7 @@ impl Registry {
             id,
             fmt!("{}{}", self.names.disk, id),
             sysfs::GROUPS,
+            self.workers.clone(),
             Device::new(self.track, self.hotplug.clone(), self.files.clone()),
         );
         match disk {

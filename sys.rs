@@ -12,7 +12,7 @@ pub(crate) mod bytes;
 pub(crate) mod class;
 pub(crate) mod clock;
 pub(crate) mod codec;
-mod deferred;
+pub(crate) mod deferred;
 pub(crate) mod directory;
 mod ffi;
 pub(crate) mod file;

@@ -109,7 +109,7 @@ impl Device {
                     Place::Worker => bio.resumed(),
                 };
                 if place == Place::Submitter
-                    && active.backing.is_some()
+                    && active.store.is_some()
                     && active.table.any_elsewhere(first, count)
                 {
                     return Progress::Deferred;
@@ -206,9 +206,9 @@ impl Active {
         match place {
             // Not with a CPU's buffer, since a device may be waited for.
             Place::Worker => {
-                let mut bounce =
-                    KVVec::from_elem(0u8, BLOCK_SIZE, GFP_KERNEL).map_err(Error::from)?;
-                self.read_split(walk, index, pieces, &mut bounce, place)
+                let store = self.store.as_ref().ok_or(EIO)?;
+                store
+                    .with_block(|bounce| Ok(self.read_split(walk, index, pieces, bounce, place)))?
             }
             Place::Submitter => self
                 .primary()?

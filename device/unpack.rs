@@ -105,28 +105,29 @@ impl Active {
         index: u64,
         mut dest: Dest<'_>,
     ) -> Result {
-        let backing = self.backing.as_ref().ok_or(EIO)?;
-        let mut buffer = KVVec::from_elem(0u8, BLOCK_SIZE, GFP_KERNEL)?;
+        let store = self.store.as_ref().ok_or(EIO)?;
         self.requests.count_backing_read();
-        backing.read(place, &mut buffer).inspect_err(|e| {
-            pr_err!(
-                "Reading from the backing device failed! err={}, page={}\n",
-                e.to_errno(),
-                index
-            );
-        })?;
-        match compressed {
-            Some((len, priority)) if self.compressed_writeback => {
-                let data = buffer.get(..len).ok_or(EIO)?;
-                self.compressor(priority)?
-                    .with_unpacker(Cpu::current(), |unpacker| {
-                        let (_, decompress) = unpacker.parts();
-                        decompress(data, dest)
-                    })?
-                    .inspect_err(|e| corrupt(*e, index))
+        store.with_block(|buffer| {
+            store.backing().read(place, buffer).inspect_err(|e| {
+                pr_err!(
+                    "Reading from the backing device failed! err={}, page={}\n",
+                    e.to_errno(),
+                    index
+                );
+            })?;
+            match compressed {
+                Some((len, priority)) if self.compressed_writeback => {
+                    let data = buffer.get(..len).ok_or(EIO)?;
+                    self.compressor(priority)?
+                        .with_unpacker(Cpu::current(), |unpacker| {
+                            let (_, decompress) = unpacker.parts();
+                            decompress(data, dest)
+                        })?
+                        .inspect_err(|e| corrupt(*e, index))
+                }
+                _ => dest.copy_from(buffer),
             }
-            _ => dest.copy_from(&buffer),
-        }
+        })
     }
 }
 

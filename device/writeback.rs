@@ -176,7 +176,7 @@ impl Device {
     ) -> Result {
         let config = self.config.read();
         let active = self.active.get_configured(&config).ok_or(EINVAL)?;
-        let backing = active.backing.as_deref().ok_or(ENODEV)?;
+        let backing = active.store.as_ref().ok_or(ENODEV)?.backing();
 
         let _one_at_a_time = self.post.lock();
         let mut chosen = Chosen::new(&active.table);

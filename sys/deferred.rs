@@ -8,7 +8,8 @@
 
 use super::work::{
     Function,
-    Item, //
+    Item,
+    Urgent, //
 };
 use core::{
     pin::Pin,
@@ -26,12 +27,13 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
+        Arc,
         SpinLock, //
     }, //
 };
 
 /// How many of a disk's bios are carried out at once.
-const WORKERS: usize = 8;
+pub(crate) const WORKERS: usize = 8;
 
 /// Bios, first come, first served.
 ///
@@ -71,14 +73,16 @@ pub(super) struct Deferred {
     #[pin]
     list: SpinLock<List>,
     items: Pin<KBox<[Item<Subject>]>>,
+    workers: Arc<Urgent>,
     next: Atomic<u32>,
 }
 
 impl Deferred {
-    /// No bios. The workers call `function`, from whose argument `Item::<Subject>::subject` finds `gendisk`. May sleep.
+    /// No bios. `workers` call `function`, from whose argument `Item::<Subject>::subject` finds `gendisk`. May sleep.
     pub(super) fn new(
         function: Function,
         gendisk: NonNull<bindings::gendisk>,
+        workers: Arc<Urgent>,
     ) -> impl PinInit<Self, Error> {
         pin_init!(Self {
             items: KBox::pin_slice(
@@ -93,6 +97,7 @@ impl Deferred {
                 head: ptr::null_mut(),
                 tail: ptr::null_mut(),
             }, "rzram_deferred"),
+            workers,
             next: Atomic::new(0),
         }? Error)
     }
@@ -125,8 +130,8 @@ impl Deferred {
             .filter_map(|index| self.items.get(index))
             .find(|item| !item.about().busy.load(Relaxed));
         if let Some(item) = idle.or(self.items.get(turn)) {
-            // SAFETY: By the safety requirements of this function.
-            unsafe { item.queue() };
+            // SAFETY: By the safety requirements of this function. The workers are ours, and dropping the items waits for them.
+            unsafe { item.queue(Some(&self.workers)) };
         }
     }
 

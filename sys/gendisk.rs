@@ -24,7 +24,8 @@ use super::{
     published::InUse,
     work::{
         Item,
-        NoIo, //
+        NoIo,
+        Urgent, //
     }, //
 };
 use core::{
@@ -146,6 +147,7 @@ impl<T: Operations> Disk<T> {
         minor: u32,
         name: fmt::Arguments<'_>,
         groups: Groups,
+        workers: Arc<Urgent>,
         data: impl PinInit<T, Error>,
     ) -> Result<Arc<Self>> {
         let mut lim: bindings::queue_limits = pin_init::zeroed();
@@ -187,7 +189,7 @@ impl<T: Operations> Disk<T> {
                 ptr: owned,
                 removed: Atomic::new(true),
                 openers <- Openers::new(),
-                deferred <- Deferred::new(Vtable::<T>::work, owned),
+                deferred <- Deferred::new(Vtable::<T>::work, owned, workers),
                 data <- data,
             }? Error),
             GFP_KERNEL,

@@ -4,17 +4,55 @@
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
-use core::pin::Pin;
+use core::{
+    pin::Pin,
+    ptr::NonNull, //
+};
 use kernel::{
     bindings,
     prelude::*,
     static_lock_class,
+    sync::Arc,
     task::Task,
     types::{
         NotThreadSafe,
         Opaque, //
     }, //
 };
+
+/// Workers for what somebody waits for: they come before other threads, and one of them is there however short memory is.
+///
+/// # Invariants
+///
+/// A workqueue of our own.
+pub(crate) struct Urgent(NonNull<bindings::workqueue_struct>);
+
+// SAFETY: A workqueue locks for itself.
+unsafe impl Send for Urgent {}
+// SAFETY: As above.
+unsafe impl Sync for Urgent {}
+
+impl Urgent {
+    /// Has the kernel keep such workers ready. May sleep.
+    pub(crate) fn new(name: &CStr) -> Result<Arc<Self>> {
+        // Not any CPU's: who waits gives way to the worker, on its own CPU, where no other one has to be woken up.
+        const FLAGS: u32 = bindings::wq_flags_WQ_HIGHPRI
+            | bindings::wq_flags_WQ_MEM_RECLAIM
+            | bindings::wq_flags_WQ_PERCPU;
+        // SAFETY: `name` is a C string without conversions, so no more arguments are read.
+        let queue = unsafe { bindings::alloc_workqueue_noprof(name.as_char_ptr(), FLAGS, 0) };
+        // INVARIANT: Just made.
+        let this = Self(NonNull::new(queue).ok_or(ENOMEM)?);
+        Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+}
+
+impl Drop for Urgent {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; who queues anything there keeps this alive until that is done.
+        unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
+    }
+}
 
 /// What an item calls.
 pub(super) type Function = unsafe extern "C" fn(*mut bindings::work_struct);
@@ -76,13 +114,18 @@ impl<T> Item<T> {
     ///
     /// # Safety
     ///
-    /// What the function does is allowed until [`Item::wait`] returns.
-    pub(super) unsafe fn queue(&self) {
-        // SAFETY: By the type invariant; the queue is one of the kernel's own.
+    /// What the function does is allowed until [`Item::wait`] returns, and `among` is not dropped before.
+    pub(super) unsafe fn queue(&self, among: Option<&Urgent>) {
+        let queue = match among {
+            Some(urgent) => urgent.0.as_ptr(),
+            // SAFETY: Set when the kernel starts, and not changed.
+            None => unsafe { bindings::system_dfl_wq },
+        };
+        // SAFETY: By the type invariant; the queue is the kernel's, or lives by the safety requirements of this function.
         unsafe {
             bindings::queue_work_on(
                 bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
-                bindings::system_dfl_wq,
+                queue,
                 self.work.get(),
             )
         };
@@ -159,7 +202,7 @@ pub(crate) fn parallel(workers: usize, f: &(dyn Fn() + Sync)) {
     let items = items.as_deref().unwrap_or(&[]);
     for item in items {
         // SAFETY: `f` can be called from any thread, and outlives the wait below.
-        unsafe { item.queue() };
+        unsafe { item.queue(None) };
     }
     f();
     items.iter().for_each(Item::wait);
