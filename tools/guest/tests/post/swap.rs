@@ -106,6 +106,8 @@ fn under_real_pressure_with_both_going_on_every_byte_is_right() -> Result<()> {
             disk.set("recomp_algorithm", "algo=zstd")?;
         }
         disk.set("backing_dev", Ram::NODE)?;
+        // More at once would all look for memory for the RAM disk, where there is none.
+        disk.set("writeback_batch_size", "2")?;
         as_swap(&disk, || {
             // Not a thread: one that shares memory with what is swapped out slows it down.
             let script = format!(
@@ -124,7 +126,7 @@ fn under_real_pressure_with_both_going_on_every_byte_is_right() -> Result<()> {
                 .spawn()
                 .context("starting a shell")?;
             let result = (|| {
-                let _rest = leave_only(160 * MIB)?;
+                let _rest = leave_only(96 * MIB)?;
                 let before = SwapTraffic::now()?;
                 let mut hog = Hog::boundless()?;
                 hog.fill_until_swapped(1, OUT / 2, |_, _| ())?;

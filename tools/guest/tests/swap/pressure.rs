@@ -6,7 +6,7 @@ use anyhow::{ensure, Context, Result};
 use rzram_guest::demo::use_memory;
 use rzram_guest::disk::Disk;
 use rzram_guest::hog::{leave_only, Hog, SwapTraffic};
-use rzram_guest::kernel::EarlyReclaim;
+use rzram_guest::kernel::{is_debug, EarlyReclaim};
 use rzram_guest::module::with_module;
 use rzram_guest::run::run;
 use rzram_guest::target::target;
@@ -17,8 +17,14 @@ const P: u64 = PAGE as u64;
 /// How much of this program is in swap when the pressure is greatest.
 const OUT: u64 = 12 * MIB;
 
-/// How much memory there is for it.
-const ROOM: u64 = 96 * MIB;
+/// How much memory there is for it: little, where each page takes long.
+fn room() -> u64 {
+    if is_debug() {
+        48 * MIB
+    } else {
+        96 * MIB
+    }
+}
 
 /// An algorithm that does not take long.
 fn quick() -> &'static str {
@@ -50,7 +56,7 @@ fn under_real_pressure_every_byte_comes_back() -> Result<()> {
     with_module("", || {
         let disk = Disk::new(0);
         as_swap(&disk, quick(), "1G", || {
-            let _rest = leave_only(ROOM)?;
+            let _rest = leave_only(room())?;
             let traffic = use_memory(OUT, 1)?;
             println!(
                 "{} pages out, {} back, {:?}",

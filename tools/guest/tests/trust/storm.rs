@@ -8,7 +8,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
 use nix::errno::Errno;
@@ -276,6 +276,7 @@ fn insmod() -> nix::Result<()> {
 #[test]
 fn the_module_comes_and_goes_beside_everything_else() -> Result<()> {
     const ROUNDS: u64 = 8;
+    const LONG: Duration = Duration::from_secs(1);
     let counts: [Count; 6] = Default::default();
     let [loads, adds, removes, io, swaps, plugs] = &counts;
     let until = Until::after(time());
@@ -287,11 +288,22 @@ fn the_module_comes_and_goes_beside_everything_else() -> Result<()> {
         let mut rng = Rng::new(5, 5);
         while until.more() {
             insmod().context("insmod")?;
-            for disk in both {
-                let _ = disk.put("disksize", "1M");
+            let loaded = Instant::now();
+            let time = Duration::from_millis(rng.below(60));
+            // Loading may take longer than anything that is done then, so at times it stays until something was.
+            let awaited = [None, Some(io), Some(swaps)][rng.below(3) as usize];
+            let before = awaited.map(Count::get);
+            while loaded.elapsed() < time
+                || (awaited.is_some()
+                    && awaited.map(Count::get) == before
+                    && loaded.elapsed() < LONG * patience())
+            {
+                // Those that were removed and have come back are empty.
+                for disk in both {
+                    let _ = disk.put("disksize", "1M");
+                }
+                std::thread::sleep(Duration::from_millis(1));
             }
-            let time = 60 * u64::from(patience());
-            std::thread::sleep(Duration::from_millis(rng.below(time)));
             for _ in 0..200 {
                 let came = try_unload();
                 loads.add(
