@@ -48,8 +48,8 @@ pub enum Meter {
     Icount,
     /// Each CPU counts its own instructions, and none gets ahead of the others.
     Virtual {
-        /// Instructions between two samples for a profile; 0 for none.
-        sample: u64,
+        /// Whether they are counted by function, too.
+        profile: bool,
     },
     /// The guest's own clock.
     Wall,
@@ -132,8 +132,8 @@ pub fn bytes(text: &str) -> Option<u64> {
 pub struct Marks {
     /// Times of marks, in their order.
     pub times: Vec<u64>,
-    /// For each pair of marks, where the CPUs were between them: address and number of samples.
-    pub samples: Vec<Vec<(u64, u64)>>,
+    /// For each pair of marks, where instructions were executed between them: address and number.
+    pub counts: Vec<Vec<(u64, u64)>>,
     /// How often a CPU was let go ahead of others.
     pub let_go: u64,
 }
@@ -151,13 +151,13 @@ impl Marks {
                     let _instructions = words.next()?;
                     marks.let_go = words.next()?.parse().ok()?;
                     if marks.times.len() % 2 == 0 {
-                        marks.samples.push(Vec::new());
+                        marks.counts.push(Vec::new());
                     }
                 }
                 "at" => {
                     let address = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16);
                     let count = words.next()?.parse().ok()?;
-                    marks.samples.last_mut()?.push((address.ok()?, count));
+                    marks.counts.last_mut()?.push((address.ok()?, count));
                 }
                 _ => return None,
             }
@@ -226,7 +226,7 @@ mod tests {
         let text = "mark 0 100 100 0\nmark 3 150 600 0\nat 0xffff 2\nat 0x10 1\nmark 0 200 700 0\nmark 0 260 900 2\n";
         let marks = Marks::parse(text).unwrap();
         assert_eq!(marks.spans().collect::<Vec<_>>(), [50, 60]);
-        assert_eq!(marks.samples, [vec![(0xffff, 2), (0x10, 1)], vec![]]);
+        assert_eq!(marks.counts, [vec![(0xffff, 2), (0x10, 1)], vec![]]);
         assert_eq!(marks.let_go, 2);
         assert_eq!(Marks::parse("at 0x1 1\n"), None);
         assert_eq!(Marks::parse("hello\n"), None);

@@ -21,7 +21,7 @@ pub struct Set {
     pub kernel: String,
     /// What came out.
     pub runs: Vec<Run>,
-    /// For each run, samples of each function, where there is a profile.
+    /// For each run, instructions in each function, where there is a profile.
     #[serde(default)]
     pub profiles: Vec<BTreeMap<String, u64>>,
 }

@@ -3,9 +3,10 @@
 //! Tables in Markdown.
 
 mod locks;
+mod profile;
 mod scaling;
+mod summary;
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use rzram_cells::{size, Cell, Meter};
@@ -22,6 +23,7 @@ pub fn all(results: &Results) -> String {
     for (name, value) in &results.machine {
         let _ = writeln!(text, "- {name}: {value}");
     }
+    text += &summary::table(&results.sets);
     for set in &results.sets {
         let _ = writeln!(text, "\n## {}\n", set.name);
         if !set.kernel.is_empty() {
@@ -30,7 +32,7 @@ pub fn all(results: &Results) -> String {
         text += &match set.name.as_str() {
             "hot" => figures(set, &["p50", "p90", "p99", "p99.9"], "ns"),
             "memory" => figures(set, &["pool", "empty", "all"], "bytes"),
-            "profile" => profile(set),
+            "profile" => profile::table(set),
             "native" => native::table(set),
             "locks-12" => times(set) + &locks::ratios(set),
             "locks-memory" => locks::memory(set),
@@ -125,111 +127,4 @@ fn figures(set: &Set, names: &[&str], unit: &str) -> String {
         }
     }
     text
-}
-
-/// Functions that take less than this part are summed up.
-const SMALL: f64 = 0.005;
-
-/// Where instructions are spent, for each run.
-fn profile(set: &Set) -> String {
-    let mut text =
-        "Instructions for 4 KiB, by function, from samples of program counters.\n".to_owned();
-    for (run, samples) in set.runs.iter().zip(&set.profiles) {
-        let all: u64 = samples.values().sum();
-        let per_block = set.per_block(run);
-        let _ = writeln!(
-            text,
-            "\n### {}: {}: {per_block:.0} instructions\n\n| function | instructions | share |\n|---|---:|---:|",
-            run.module, run.cell
-        );
-        let mut sorted: Vec<(&String, &u64)> = samples.iter().collect();
-        sorted.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), name.as_str()));
-        let mut rest = 0;
-        for (name, count) in sorted {
-            let share = *count as f64 / all.max(1) as f64;
-            if share < SMALL {
-                rest += count;
-                continue;
-            }
-            let _ = writeln!(
-                text,
-                "| `{name}` | {:.0} | {:.1} % |",
-                share * per_block,
-                share * 100.0
-            );
-        }
-        let share = rest as f64 / all.max(1) as f64;
-        let _ = writeln!(
-            text,
-            "| less than half a percent each | {:.0} | {:.1} % |",
-            share * per_block,
-            share * 100.0
-        );
-        let parts = parts(samples);
-        let _ = write!(text, "\nBy part:");
-        for (part, count) in parts {
-            let share = count as f64 / all.max(1) as f64;
-            let _ = write!(text, " {part} {:.0};", share * per_block);
-        }
-        text += "\n";
-    }
-    text
-}
-
-/// To which part a function belongs.
-pub fn part(function: &str) -> &'static str {
-    let module = function.rsplit(' ').next().unwrap_or("");
-    let name = function.split(' ').next().unwrap_or("");
-    const CODECS: [&str; 10] = [
-        "LZ4_",
-        "lzo",
-        "ZSTD_",
-        "zstd_",
-        "HUF_",
-        "FSE_",
-        "zlib_",
-        "HIST_",
-        "deflate_",
-        "fill_window",
-    ];
-    if function == "user space" {
-        "user space"
-    } else if CODECS.iter().any(|codec| name.starts_with(codec)) {
-        "codec"
-    } else if module == "[zram]" || module == "[rzram]" {
-        "driver"
-    } else if module == "[zsmalloc]" || name.starts_with("zs_") || name.contains("zspage") {
-        "zsmalloc"
-    } else {
-        "kernel"
-    }
-}
-
-/// Samples by part.
-fn parts(samples: &BTreeMap<String, u64>) -> BTreeMap<&'static str, u64> {
-    let mut parts = BTreeMap::new();
-    for (function, count) in samples {
-        *parts.entry(part(function)).or_default() += count;
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_belong_to_parts() {
-        for (function, expected) in [
-            ("LZ4_compress_fast", "codec"),
-            ("rzram::device::io::write [rzram]", "driver"),
-            ("zram_submit_bio [zram]", "driver"),
-            ("zs_malloc [zsmalloc]", "zsmalloc"),
-            ("zs_free", "zsmalloc"),
-            ("submit_bio_noacct", "kernel"),
-            ("user space", "user space"),
-        ] {
-            assert_eq!(part(function), expected, "{function}");
-        }
-    }
 }

@@ -9,11 +9,10 @@
 //!
 //! The guest marks a point in time with the instruction `xchg %bx,%bx`, which does nothing. Each mark is a line
 //! `mark CPU TIME INSTRUCTIONS AHEAD` in the output: that CPU's clock, the instructions of all CPUs, and how often a CPU was
-//! let go although it was ahead of others, by which times may be too short. With `sample=N`, the program counter is noted
-//! every N instructions from the first mark of each pair to the second, and where they were is added as lines
-//! `at ADDRESS COUNT` (see [`profile`]).
+//! let go although it was ahead of others, by which times may be too short. With `profile=1`, instructions are counted by where
+//! they are from the first mark of each pair to the second, and added as lines `at ADDRESS COUNT` (see [`profile`]).
 //!
-//! `-plugin librzram_vsmp.so,out=FILE[,quantum=5000][,sample=0]`
+//! `-plugin librzram_vsmp.so,out=FILE[,quantum=5000][,profile=0]`
 //!
 //! What is not in the count: misses of caches, and what an instruction costs. A string instruction counts once for each of
 //! its elements.
@@ -29,7 +28,7 @@ use std::{
 };
 
 use clock::Lockstep;
-use profile::Profile;
+use profile::{Counts, Profile};
 
 /// How far a CPU may be ahead of the slowest one, in instructions, if nothing else is said.
 pub const QUANTUM: u64 = 5000;
@@ -41,8 +40,8 @@ pub struct Options {
     pub out: String,
     /// How far a CPU may be ahead of the slowest.
     pub quantum: u64,
-    /// Instructions between two samples; 0 for none.
-    pub sample: u64,
+    /// Whether to count instructions by where they are.
+    pub profile: bool,
 }
 
 impl Options {
@@ -51,7 +50,7 @@ impl Options {
         let mut options = Options {
             out: String::new(),
             quantum: QUANTUM,
-            sample: 0,
+            profile: false,
         };
         for argument in arguments {
             let number = |value: &str| {
@@ -62,8 +61,8 @@ impl Options {
             match argument.split_once('=') {
                 Some(("out", value)) => options.out = value.to_owned(),
                 Some(("quantum", value)) => options.quantum = number(value)?,
-                Some(("sample", value)) => options.sample = number(value)?,
-                _ => return Err(format!("{argument}: out, quantum and sample are known")),
+                Some(("profile", value)) => options.profile = number(value)? != 0,
+                _ => return Err(format!("{argument}: out, quantum and profile are known")),
             }
         }
         if options.out.is_empty() {
@@ -90,7 +89,7 @@ impl Plugin {
         let out = File::create(&options.out).map_err(|e| format!("{}: {e}", options.out))?;
         Ok(Plugin {
             clocks: Lockstep::new(options.quantum),
-            profile: Profile::new(options.sample),
+            profile: Profile::new(options.profile),
             out: Mutex::new(out),
         })
     }
@@ -101,8 +100,9 @@ impl Plugin {
         let _ = out.write_all(text.as_bytes());
     }
 
-    /// A CPU came to a mark, with so many instructions counted that it has not executed yet.
-    pub(crate) fn mark(&self, cpu: usize, ahead: u64) {
+    /// A CPU came to a mark, with so many instructions counted that it has not executed yet. `so_far` tells what was executed
+    /// where.
+    pub(crate) fn mark(&self, cpu: usize, ahead: u64, so_far: impl FnOnce() -> Counts) {
         let mark = self.clocks.mark(cpu);
         self.print(&format!(
             "mark {cpu} {} {} {}\n",
@@ -110,8 +110,8 @@ impl Plugin {
             mark.instructions.saturating_sub(ahead),
             self.clocks.let_go()
         ));
-        if let Some(samples) = self.profile.mark() {
-            self.print(&profile::lines(&samples));
+        if let Some(counts) = self.profile.mark(so_far) {
+            self.print(&profile::lines(&counts));
         }
     }
 }
@@ -122,16 +122,16 @@ mod tests {
 
     #[test]
     fn options_are_parsed() {
-        let options = Options::parse(["out=/tmp/x=y", "quantum=7", "sample=500"]);
+        let options = Options::parse(["out=/tmp/x=y", "quantum=7", "profile=1"]);
         let expected = Options {
             out: "/tmp/x=y".to_owned(),
             quantum: 7,
-            sample: 500,
+            profile: true,
         };
         assert_eq!(options, Ok(expected));
         assert_eq!(
-            Options::parse(["out=a"]).map(|o| (o.quantum, o.sample)),
-            Ok((QUANTUM, 0))
+            Options::parse(["out=a"]).map(|o| (o.quantum, o.profile)),
+            Ok((QUANTUM, false))
         );
     }
 

@@ -1,62 +1,65 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where CPUs are, every so many instructions.
+//! Where instructions are executed: counted, not sampled, for each of the blocks that QEMU translates code in.
+//!
+//! Samples at a fixed distance fall into step with loops, and those at the ends of blocks favour large blocks.
 
 use std::{
     collections::HashMap,
     fmt::Write,
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        Mutex, PoisonError,
-    },
+    sync::{Mutex, PoisonError},
 };
 
-/// How often each address was met.
-pub type Samples = HashMap<u64, u64>;
+/// Instructions executed, by the address of their block.
+pub type Counts = HashMap<u64, u64>;
 
-/// Samples of program counters, taken between a mark and the next.
+/// What is executed between a mark and the next.
 pub struct Profile {
-    every: u64,
-    on: AtomicBool,
-    samples: Mutex<Samples>,
+    wanted: bool,
+    /// What had been executed by the first mark of a pair, while it is the last one.
+    before: Mutex<Option<Counts>>,
 }
 
 impl Profile {
-    /// Samples `every` so many instructions; 0 for never.
-    pub fn new(every: u64) -> Self {
+    /// Counts nothing unless it is `wanted`.
+    pub fn new(wanted: bool) -> Self {
         Profile {
-            every,
-            on: AtomicBool::new(false),
-            samples: Mutex::default(),
+            wanted,
+            before: Mutex::default(),
         }
     }
 
-    /// Instructions between two samples; 0 if there are none to be taken.
-    pub fn every(&self) -> u64 {
-        self.every
+    /// Whether blocks have to be counted.
+    pub fn wanted(&self) -> bool {
+        self.wanted
     }
 
-    /// A CPU is at `address`.
-    pub fn sample(&self, address: u64) {
-        if self.on.load(Ordering::Relaxed) {
-            let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
-            *samples.entry(address).or_default() += 1;
-        }
-    }
-
-    /// A mark: begins, or ends and gives what there was.
-    pub fn mark(&self) -> Option<Samples> {
-        if self.every == 0 || !self.on.fetch_xor(true, Ordering::Relaxed) {
+    /// A mark, by which `so_far` has been executed: begins, or ends and gives what was executed since.
+    pub fn mark(&self, so_far: impl FnOnce() -> Counts) -> Option<Counts> {
+        if !self.wanted {
             return None;
         }
-        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(std::mem::take(&mut *samples))
+        let mut now = so_far();
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        match before.take() {
+            None => {
+                *before = Some(now);
+                None
+            }
+            Some(before) => {
+                for (address, count) in &mut now {
+                    *count = count.saturating_sub(before.get(address).copied().unwrap_or(0));
+                }
+                now.retain(|_, count| *count > 0);
+                Some(now)
+            }
+        }
     }
 }
 
 /// A line `at ADDRESS COUNT` for each address, in their order.
-pub fn lines(samples: &Samples) -> String {
-    let mut sorted: Vec<_> = samples.iter().collect();
+pub fn lines(counts: &Counts) -> String {
+    let mut sorted: Vec<_> = counts.iter().collect();
     sorted.sort_unstable();
     let mut text = String::new();
     for (address, count) in sorted {
@@ -70,26 +73,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_between_two_marks_count() {
-        let profile = Profile::new(100);
-        profile.sample(1);
-        assert_eq!(profile.mark(), None);
-        profile.sample(0x20);
-        profile.sample(0x10);
-        profile.sample(0x20);
-        let samples = profile.mark().unwrap();
-        assert_eq!(lines(&samples), "at 0x10 1\nat 0x20 2\n");
-        profile.sample(1);
-        assert_eq!(profile.mark(), None);
-        assert_eq!(profile.mark(), Some(Samples::new()));
+    fn what_is_executed_between_two_marks_counts() {
+        let profile = Profile::new(true);
+        let so_far = |counts: &[(u64, u64)]| {
+            let counts: Counts = counts.iter().copied().collect();
+            move || counts
+        };
+        assert_eq!(profile.mark(so_far(&[(0x10, 5), (0x20, 7)])), None);
+        let counts = profile.mark(so_far(&[(0x10, 6), (0x20, 7), (0x30, 2)]));
+        assert_eq!(lines(&counts.unwrap()), "at 0x10 1\nat 0x30 2\n");
+        assert_eq!(profile.mark(so_far(&[(0x10, 9)])), None);
+        assert_eq!(profile.mark(so_far(&[(0x10, 9)])), Some(Counts::new()));
     }
 
     #[test]
-    fn without_sampling_there_is_nothing() {
-        let profile = Profile::new(0);
+    fn nothing_is_counted_unless_it_is_wanted() {
+        let profile = Profile::new(false);
         for _ in 0..4 {
-            assert_eq!(profile.mark(), None);
-            profile.sample(1);
+            assert_eq!(profile.mark(|| unreachable!()), None);
         }
     }
 }

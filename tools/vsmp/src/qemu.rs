@@ -6,12 +6,13 @@
 //! it loads the plugin. Where the version does not fit, it refuses the plugin and says so.
 
 use std::{
+    collections::HashMap,
     ffi::{c_char, c_int, c_uint, c_void, CStr},
     ptr,
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
-use crate::{Options, Plugin};
+use crate::{profile::Counts, Options, Plugin};
 
 type PluginId = u64;
 type CpuCallback = unsafe extern "C" fn(PluginId, c_uint);
@@ -50,6 +51,7 @@ const NO_REGISTERS: c_int = 0;
 extern "C" {
     fn qemu_plugin_scoreboard_new(size: usize) -> *mut Scoreboard;
     fn qemu_plugin_scoreboard_find(score: *mut Scoreboard, cpu: c_uint) -> *mut c_void;
+    fn qemu_plugin_u64_sum(number: Number) -> u64;
     fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
     fn qemu_plugin_tb_vaddr(block: *const Block) -> u64;
     fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
@@ -99,13 +101,13 @@ const MARK: [u8; 3] = [0x66, 0x87, 0xdb];
 struct Counters {
     /// Instructions that were not reported yet.
     unreported: u64,
-    /// Instructions since the last sample.
-    unsampled: u64,
 }
 
 struct Loaded {
     plugin: Plugin,
     counters: *mut Scoreboard,
+    /// Instructions executed in each block, where they are wanted: a scoreboard of its own for each address.
+    blocks: Mutex<HashMap<u64, Number>>,
 }
 
 // SAFETY: A scoreboard may be used from any thread; each CPU has an entry of its own.
@@ -124,11 +126,24 @@ impl Loaded {
         std::mem::take(&mut counters.unreported)
     }
 
-    fn forget_unsampled(&self, cpu: c_uint) {
-        // SAFETY: As above.
-        let counters =
-            unsafe { &mut *qemu_plugin_scoreboard_find(self.counters, cpu).cast::<Counters>() };
-        counters.unsampled = 0;
+    /// Where instructions of the block at `address` are counted: the same however often it is translated.
+    fn block(&self, address: u64) -> Number {
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        *blocks.entry(address).or_insert_with(|| Number {
+            // SAFETY: QEMU is ready for this whenever it translates.
+            score: unsafe { qemu_plugin_scoreboard_new(size_of::<u64>()) },
+            offset: 0,
+        })
+    }
+
+    /// What was executed in each block.
+    fn executed(&self) -> Counts {
+        let blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = blocks.iter().map(|(address, number)| {
+            // SAFETY: The scoreboards are never freed, and have one number.
+            (*address, unsafe { qemu_plugin_u64_sum(*number) })
+        });
+        counts.collect()
     }
 
     fn number(&self, offset: usize) -> Number {
@@ -169,20 +184,15 @@ unsafe extern "C" fn on_quantum(cpu: c_uint, _data: *mut c_void) {
     }
 }
 
-unsafe extern "C" fn on_sample(cpu: c_uint, address: *mut c_void) {
-    if let Some(loaded) = LOADED.get() {
-        loaded.forget_unsampled(cpu);
-        loaded.plugin.profile.sample(address as u64);
-    }
-}
-
 unsafe extern "C" fn on_mark(cpu: c_uint, data: *mut c_void) {
     if let Some(loaded) = LOADED.get() {
         // Not `report()`: a mark is a point in time, and not a place to wait.
         let executed = loaded.take_unreported(cpu);
         loaded.plugin.clocks.go_on(cpu as usize, executed);
         // The counter was raised for the whole block when it was entered: what is behind the mark is not executed yet.
-        loaded.plugin.mark(cpu as usize, data as u64);
+        loaded
+            .plugin
+            .mark(cpu as usize, data as u64, || loaded.executed());
     }
 }
 
@@ -216,19 +226,9 @@ unsafe extern "C" fn on_translate(_id: PluginId, block: *mut Block) {
             loaded.plugin.clocks.quantum(),
             ptr::null_mut(),
         );
-        let every = loaded.plugin.profile.every();
-        if every > 0 {
-            let unsampled = loaded.number(std::mem::offset_of!(Counters, unsampled));
-            qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(block, ADD, unsampled, count as u64);
-            qemu_plugin_register_vcpu_tb_exec_cond_cb(
-                block,
-                on_sample,
-                NO_REGISTERS,
-                AT_LEAST,
-                unsampled,
-                every,
-                qemu_plugin_tb_vaddr(block) as *mut c_void,
-            );
+        if loaded.plugin.profile.wanted() {
+            let here = loaded.block(qemu_plugin_tb_vaddr(block));
+            qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(block, ADD, here, count as u64);
         }
     }
 }
@@ -263,7 +263,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
     // SAFETY: QEMU is ready for all of these during this call, and keeps what it is given.
     unsafe {
         let counters = qemu_plugin_scoreboard_new(size_of::<Counters>());
-        if LOADED.set(Loaded { plugin, counters }).is_err() {
+        let loaded = Loaded {
+            plugin,
+            counters,
+            blocks: Mutex::default(),
+        };
+        if LOADED.set(loaded).is_err() {
             eprintln!("vsmp: loaded twice");
             return -1;
         }

@@ -71,7 +71,7 @@ struct Measured {
     /// The kernel, by its name.
     kernel: String,
     runs: Vec<Run>,
-    /// For each run with a profile: samples of each function.
+    /// For each run with a profile: instructions in each function.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     profiles: Vec<BTreeMap<String, u64>>,
 }
@@ -250,7 +250,7 @@ fn measure(
 ) -> Result<Measured> {
     let share = Scratch::new(ctx)?;
     let marks = share.0.join("marks");
-    let profiled = matches!(set.meter, Meter::Virtual { sample } if sample > 0);
+    let profiled = matches!(set.meter, Meter::Virtual { profile: true });
     let mut spec = Spec {
         cpus: set.cpus,
         mem: set.memory,
@@ -266,12 +266,13 @@ fn measure(
         ..Spec::default()
     };
     spec.argv.push(set.script.clone());
-    if let Meter::Virtual { sample } = set.meter {
+    if let Meter::Virtual { profile } = set.meter {
         let plugin = plugin(ctx)?;
         spec.plugin = Some(format!(
-            "{},out={},sample={sample}",
+            "{},out={},profile={}",
             plugin.display(),
-            marks.display()
+            marks.display(),
+            u8::from(profile)
         ));
     }
     let mut collector = Collector::new(set.expected, aloud);
@@ -298,9 +299,9 @@ fn measure(
         if profiled {
             let symbols = Symbols::read(&share.0.join("kallsyms"))?;
             profiles = marks
-                .samples
+                .counts
                 .iter()
-                .map(|samples| symbols.count(samples))
+                .map(|counts| symbols.count(counts))
                 .collect();
         }
     }

@@ -165,7 +165,7 @@ mod tests {
         let runs = ["rzram:semaphore", "rzram:rwlock-mutex"].into_iter();
         Set {
             name: "locks".into(),
-            meter: Meter::Virtual { sample: 0 },
+            meter: Meter::Virtual { profile: false },
             cpus: 12,
             kernel: String::new(),
             runs: runs

@@ -113,7 +113,7 @@ mod tests {
         };
         Set {
             name: format!("virtual-{threads}"),
-            meter: Meter::Virtual { sample: 0 },
+            meter: Meter::Virtual { profile: false },
             cpus: threads,
             kernel: String::new(),
             runs: ["zram", "rzram"].into_iter().zip(times).map(run).collect(),

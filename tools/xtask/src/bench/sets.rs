@@ -283,7 +283,7 @@ pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
         sets.push(set(
             &format!("virtual-{cpus}"),
             &format!("virtual time of {cpus} threads on as many CPUs"),
-            Meter::Virtual { sample: 0 },
+            Meter::Virtual { profile: false },
             cpus,
             &[settle(2), bench(&["half"], patterns, cpus, "1M", 2)],
         ));
@@ -291,7 +291,7 @@ pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
     sets.push(set(
         "iozone-12",
         "the patterns of iozone -t 12 -r 16K in virtual time on 12 CPUs",
-        Meter::Virtual { sample: 0 },
+        Meter::Virtual { profile: false },
         12,
         &[
             settle(2),
@@ -313,7 +313,7 @@ pub fn all(quick: bool, corpus: &Path) -> Result<Vec<Set>> {
     sets.push(set(
         "profile",
         "which functions instructions are spent in",
-        Meter::Virtual { sample: 499 },
+        Meter::Virtual { profile: true },
         1,
         &[
             settle(5),

@@ -41,10 +41,10 @@ impl Symbols {
         }
     }
 
-    /// How many samples are in each function.
-    pub fn count(&self, samples: &[(u64, u64)]) -> BTreeMap<String, u64> {
+    /// How many of what is counted by address is in each function.
+    pub fn count(&self, counted: &[(u64, u64)]) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
-        for (address, count) in samples {
+        for (address, count) in counted {
             let name = if *address < 1 << 63 {
                 "user space"
             } else {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_counted_by_function() {
+    fn what_is_at_addresses_is_counted_by_function() {
         let symbols = Symbols(vec![
             (0xffff_0000_0000_1000, "a".into()),
             (0xffff_0000_0000_2000, "b rzram".into()),

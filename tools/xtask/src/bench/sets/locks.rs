@@ -69,7 +69,7 @@ pub fn all(quick: bool) -> [Set; 2] {
     let times = set(
         "locks-12",
         "ways to lock the table, in virtual time of 12 threads on as many CPUs",
-        Meter::Virtual { sample: 0 },
+        Meter::Virtual { profile: false },
         12,
         &calls,
     );
