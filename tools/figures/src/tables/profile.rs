@@ -5,8 +5,31 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use rzram_cells::Run;
+
 use super::PEER;
 use crate::results::Set;
+
+/// Instructions by function.
+type Counts = BTreeMap<String, u64>;
+
+/// Of each cell and module, the turn in the middle of all, by the time that it took.
+fn typical(set: &Set) -> Vec<(&Run, &Counts)> {
+    let mut turns: Vec<Vec<(&Run, &Counts)>> = Vec::new();
+    for turn in set.runs.iter().zip(&set.profiles) {
+        let same =
+            |(run, _): &(&Run, &Counts)| run.cell == turn.0.cell && run.module == turn.0.module;
+        match turns.iter_mut().find(|others| others.iter().any(same)) {
+            Some(others) => others.push(turn),
+            None => turns.push(vec![turn]),
+        }
+    }
+    let middle = turns.into_iter().filter_map(|mut of_cell| {
+        of_cell.sort_by(|(a, _), (b, _)| set.per_block(a).total_cmp(&set.per_block(b)));
+        of_cell.get(of_cell.len() / 2).copied()
+    });
+    middle.collect()
+}
 
 /// Functions of the kernel that nobody but the driver calls for a request of this kind: their beginnings.
 const CALLED: [&str; 6] = [
@@ -23,7 +46,7 @@ fn own(set: &Set) -> String {
     let mut text = "\n| load | data | zram: own | rzram: own | ratio | zram, all | rzram, all |\n|---|---|---:|---:|---:|---:|---:|\n"
         .to_owned();
     let of = |module: &str| -> Vec<_> {
-        let runs = set.runs.iter().zip(&set.profiles);
+        let runs = typical(set).into_iter();
         runs.filter(|(run, _)| run.module == module)
             .map(|(run, counts)| {
                 let all: u64 = counts.values().sum();
@@ -59,10 +82,10 @@ fn own(set: &Set) -> String {
 /// Functions that take less than this part are summed up.
 const SMALL: f64 = 0.005;
 
-/// Where instructions are spent, for each run.
+/// Where instructions are spent, for each cell and module.
 pub fn table(set: &Set) -> String {
     let mut text = "Instructions for 4 KiB, counted by function.\n".to_owned() + &own(set);
-    for (run, counts) in set.runs.iter().zip(&set.profiles) {
+    for (run, counts) in typical(set) {
         let all: u64 = counts.values().sum();
         let per_block = set.per_block(run);
         let _ = writeln!(
@@ -136,7 +159,7 @@ fn part(function: &str) -> &'static str {
 }
 
 /// Instructions by part.
-fn parts(counts: &BTreeMap<String, u64>) -> BTreeMap<&'static str, u64> {
+fn parts(counts: &Counts) -> BTreeMap<&'static str, u64> {
     let mut parts = BTreeMap::new();
     for (function, count) in counts {
         *parts.entry(part(function)).or_default() += count;
@@ -146,7 +169,7 @@ fn parts(counts: &BTreeMap<String, u64>) -> BTreeMap<&'static str, u64> {
 
 #[cfg(test)]
 mod tests {
-    use rzram_cells::{Cell, Meter, Run};
+    use rzram_cells::{Cell, Meter};
 
     use super::*;
 
@@ -169,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_drivers_own_part_is_compared() {
-        let run = |module: &str| Run {
+        let run = |module: &str, time| Run {
             cell: Cell {
                 load: "read".into(),
                 codec: "lz4".into(),
@@ -180,7 +203,7 @@ mod tests {
             module: module.into(),
             blocks: 10,
             ns: 0,
-            virtual_time: Some(1000),
+            virtual_time: Some(time),
             figures: Vec::new(),
         };
         let counts = |own: u64| {
@@ -192,8 +215,13 @@ mod tests {
             meter: Meter::Virtual { profile: true },
             cpus: 1,
             kernel: String::new(),
-            runs: vec![run("zram"), run("rzram")],
-            profiles: vec![counts(300), counts(200)],
+            runs: vec![
+                run("zram", 1000),
+                run("rzram", 5000),
+                run("rzram", 1000),
+                run("rzram", 990),
+            ],
+            profiles: vec![counts(300), counts(800), counts(200), counts(190)],
         };
         let text = own(&set);
         assert!(
